@@ -32,7 +32,7 @@ use crate::halves::Halves;
 use crate::offers::Offers;
 use crate::{Admits, Carries, DropReason, Drops, EndError};
 
-pub use streams::{Blocked, Way, WriteError};
+pub use streams::{Blocked, Ports, Way, WriteError};
 pub use transmit::Transmit;
 
 /// A connection; none has the number of another one.
@@ -117,8 +117,8 @@ pub enum Event {
     Datagram {
         /// On which connection.
         id: ConnectionId,
-        /// For which port.
-        port: u16,
+        /// From which port for which.
+        ports: Ports,
         /// What was sent.
         body: Bytes,
     },

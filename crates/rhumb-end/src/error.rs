@@ -136,6 +136,9 @@ pub enum DatagramError {
     /// The other end takes none.
     #[error("the other end takes no datagrams")]
     NotTaken,
+    /// The one that it answers came from no port.
+    #[error("its sender takes no answer")]
+    NoAnswerTaken,
     /// The connection is over, or not made yet.
     #[error("{0}")]
     Connection(#[from] EndError),

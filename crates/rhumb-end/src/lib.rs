@@ -33,7 +33,7 @@ mod transport;
 pub use connection::StreamId;
 pub use drop_reason::{DropReason, Drops};
 pub use ends::{
-    Blocked, Config, ConnectionId, ConnectionStatus, Ends, Event, Transmit, Way, WriteError,
+    Blocked, Config, ConnectionId, ConnectionStatus, Ends, Event, Ports, Transmit, Way, WriteError,
 };
 pub use error::{
     BUSY, CANCELLED, DatagramError, EndError, NOT_ALLOWED, PORT_CLOSED, ProofError, SERVICE_FAILED,

@@ -34,7 +34,7 @@ fn a_router_that_keeps_everything_reads_nothing() {
     let said = secret.repeat(100);
     assert_eq!(world.carry(a, b, id, &said), said);
     let now = world.now;
-    world.end(a).send_datagram(id, crate::world::PORT, secret, now).unwrap();
+    world.end(a).send_datagram(id, crate::world::PORTS, secret, now).unwrap();
     world.run(ONE_WAY * 4);
     let datagram = world.events[&b]
         .iter()
@@ -78,7 +78,7 @@ fn what_is_repeated_and_reordered_arrives_once_and_in_order() {
     assert_eq!(world.carry(a, b, id, &said), said);
     let now = world.now;
     for n in 0..20u8 {
-        world.end(a).send_datagram(id, crate::world::PORT, &[n], now).unwrap();
+        world.end(a).send_datagram(id, crate::world::PORTS, &[n], now).unwrap();
     }
     world.run(Duration::from_secs(2));
     let mut datagrams: Vec<u8> = world.events[&b]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rhumb_end::{
     Admits, CANCELLED, Carries, DatagramError, DropReason, EndError, Event, NOT_ALLOWED,
-    PORT_CLOSED, StreamError, Way, WriteError,
+    PORT_CLOSED, Ports, StreamError, Way, WriteError,
 };
 
-use crate::world::{PORT, World, noise};
+use crate::world::{PORT, PORTS, World, noise};
 
 fn ended_with(code: u64) -> Result<Option<Vec<u8>>, WriteError> {
     Err(WriteError::Over(StreamError::Ended { code }))
@@ -232,17 +232,17 @@ fn datagrams_are_for_ports_and_have_a_longest() {
     let now = world.now;
     let max = world.end(a).max_datagram_body(id).unwrap();
     assert!(max >= 1100);
-    world.end(a).send_datagram(id, PORT, &noise(max), now).unwrap();
-    world.end(a).send_datagram(id, PORT, b"", now).unwrap();
-    world.end(a).send_datagram(id, PORT + 1, b"x", now).unwrap();
+    world.end(a).send_datagram(id, PORTS, &noise(max), now).unwrap();
+    world.end(a).send_datagram(id, PORTS, b"", now).unwrap();
+    world.end(a).send_datagram(id, Ports { to: PORT + 1, ..PORTS }, b"x", now).unwrap();
     let len = 9999;
-    let too_big = world.end(a).send_datagram(id, PORT, &noise(len), now);
+    let too_big = world.end(a).send_datagram(id, PORTS, &noise(len), now);
     assert!(matches!(too_big, Err(DatagramError::TooBig { len: 9999, .. })));
     world.run(Duration::from_millis(50));
     let bodies: Vec<usize> = world.events[&b]
         .iter()
         .filter_map(|event| match event {
-            Event::Datagram { port: PORT, body, .. } => Some(body.len()),
+            Event::Datagram { ports: PORTS, body, .. } => Some(body.len()),
             _ => None,
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 
-use rhumb_end::{Admits, DatagramError};
+use rhumb_end::{Admits, DatagramError, Ports};
 use rhumb_wire::Name;
 use tokio::sync::mpsc;
 
@@ -19,18 +19,20 @@ pub struct Port {
 }
 
 impl Node {
-    /// Begins to receive what `admits` send to a port. Ports of datagrams are not those of streams.
+    /// Begins to receive what `admits` send to a port; 0 takes any that is free. Ports of datagrams
+    /// are not those of streams.
     ///
     /// # Errors
     /// When the port has a receiver.
     pub fn bind(&self, port: u16, admits: Admits) -> Result<Port, NodeError> {
-        let messages = self.handle.connections().bind(port, admits);
-        let messages = messages.ok_or(NodeError::PortInUse { port })?;
-        Ok(Port { node: self.clone(), number: port, messages })
+        let bound = self.handle.connections().bind(port, admits);
+        let (number, messages) = bound.ok_or(NodeError::PortInUse { port })?;
+        Ok(Port { node: self.clone(), number, messages })
     }
 
     /// Sends a datagram to a port of `to`, by a connection that is made if there is none. Returns
-    /// once it is queued; it waits for room. It may get lost, and nobody says so.
+    /// once it is queued; it waits for room. It may get lost, and nobody says so. Its receiver
+    /// cannot answer it: who wants that sends by a [`Port`].
     ///
     /// # Errors
     /// When it is too long, or there is no connection and none can be made ([`Node::connect`]).
@@ -45,8 +47,12 @@ impl Connection {
     /// # Errors
     /// When it is too long, or the connection is over.
     pub async fn send_datagram(&self, port: u16, body: &[u8]) -> Result<(), DatagramError> {
+        self.send_between(Ports { from: 0, to: port }, body).await
+    }
+
+    async fn send_between(&self, ports: Ports, body: &[u8]) -> Result<(), DatagramError> {
         let (connections, id) = (self.handle().connections(), self.id());
-        poll_fn(|context| connections.poll_datagram(id, port, body, context)).await
+        poll_fn(|context| connections.poll_datagram(id, ports, body, context)).await
     }
 
     /// The longest body of a datagram that fits now; at least 1100 bytes while the connection
@@ -62,26 +68,24 @@ impl Port {
         self.number
     }
 
-    /// Sends a datagram to a port of `to`, as [`Node::send_to`] does.
+    /// Sends a datagram to a port of `to`, as [`Node::send_to`] does, from this one: an answer
+    /// reaches it here.
     ///
     /// # Errors
     /// As there.
     pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), DatagramError> {
-        self.node.send_to(to, to_port, body).await
+        let ports = Ports { from: self.number, to: to_port };
+        self.node.connect(to).await?.send_between(ports, body).await
     }
 
-    /// Sends a datagram to a port of whoever sent `message`, in the name that it was for.
+    /// Answers a datagram, in the name that it was for.
     ///
     /// # Errors
-    /// As [`Node::send_to`].
-    pub async fn reply(
-        &self,
-        message: &Message,
-        to_port: u16,
-        body: &[u8],
-    ) -> Result<(), DatagramError> {
+    /// As [`Node::send_to`], and when its sender takes no answer.
+    pub async fn reply(&self, message: &Message, body: &[u8]) -> Result<(), DatagramError> {
+        let to = message.from_port.ok_or(DatagramError::NoAnswerTaken)?;
         let connection = self.node.handle.connect(message.to, message.from).await?;
-        connection.send_datagram(to_port, body).await
+        connection.send_between(Ports { from: self.number, to }, body).await
     }
 
     /// The next datagram for this port; `None` when the node has left. What a program does not

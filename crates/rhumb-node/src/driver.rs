@@ -186,6 +186,7 @@ impl Driver {
                     Some(deliver) => deliver
                         .try_send(Message {
                             from: arrival.from,
+                            from_port: None,
                             to: arrival.to,
                             body: arrival.body.to_vec(),
                         })

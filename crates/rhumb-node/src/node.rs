@@ -50,13 +50,15 @@ pub struct PlainPort {
     messages: mpsc::Receiver<Message>,
 }
 
-/// A datagram that arrived. It does not say from which port it was
-/// sent: programs that want an answer agree on one. Who sent it is proven where it came by a
-/// connection, and the routers' word where it is plain.
+/// A datagram that arrived. Who sent it is proven where it came by a connection, and the routers'
+/// word where it is plain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Who sent it.
     pub from: Name,
+    /// The port that it was sent from, where an answer reaches its sender; `None` if he takes none.
+    /// A plain one does not say: programs that want an answer agree on a port.
+    pub from_port: Option<u16>,
     /// Who it is for: the node, or a name that it serves.
     pub to: Name,
     /// What was sent.

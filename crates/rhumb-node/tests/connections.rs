@@ -276,10 +276,20 @@ async fn datagrams_are_private_and_their_senders_proven() {
     assert!(matches!(b.bind(PORT, Admits::Everybody), Err(NodeError::PortInUse { port: PORT })));
     a.send_to(b.name(), PORT, b"hello").await.expect("queued");
     let message = receive(&mut port).await;
-    assert_eq!(message, Message { from: a.name(), to: b.name(), body: b"hello".to_vec() });
-    let mut back = a.bind(8, Admits::Everybody).expect("a free port");
-    port.reply(&message, 8, b"and hello to you").await.expect("queued");
-    assert_eq!(receive(&mut back).await.body, b"and hello to you");
+    let body = b"hello".to_vec();
+    let expected = Message { from: a.name(), from_port: None, to: b.name(), body };
+    assert_eq!(message, expected);
+    let unanswered = port.reply(&message, b"and hello to you").await;
+    assert_eq!(unanswered, Err(DatagramError::NoAnswerTaken));
+    let mut back = a.bind(0, Admits::Everybody).expect("a free port");
+    let another = a.bind(0, Admits::Everybody).expect("a free port");
+    assert_ne!(back.number(), another.number());
+    back.send_to(b.name(), PORT, b"hello again").await.expect("queued");
+    let message = receive(&mut port).await;
+    assert_eq!(message.from_port, Some(back.number()));
+    port.reply(&message, b"and hello to you").await.expect("queued");
+    let answer = receive(&mut back).await;
+    assert_eq!((answer.from_port, &answer.body[..]), (Some(PORT), &b"and hello to you"[..]));
     // As many as there is room for, and then as fast as they leave.
     for n in 0..500u32 {
         a.send_to(b.name(), PORT, &n.to_be_bytes()).await.expect("queued");

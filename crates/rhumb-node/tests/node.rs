@@ -44,12 +44,20 @@ async fn two_nodes_talk_by_name() {
     let begin = Instant::now();
     port_a.send_to(b.name(), 2, b"hello").await.expect("sent");
     let message = receive(&mut port_b).await;
-    assert_eq!(message, Message { from: a.name(), to: b.name(), body: b"hello".to_vec() });
+    assert_eq!(
+        message,
+        Message { from: a.name(), from_port: None, to: b.name(), body: b"hello".to_vec() }
+    );
     port_b.send_to(message.from, 1, b"and hello to you").await.expect("sent");
     let answer = receive(&mut port_a).await;
     assert_eq!(
         answer,
-        Message { from: b.name(), to: a.name(), body: b"and hello to you".to_vec() }
+        Message {
+            from: b.name(),
+            from_port: None,
+            to: a.name(),
+            body: b"and hello to you".to_vec()
+        }
     );
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }

@@ -1,4 +1,5 @@
-//! Streams and datagrams. Each begins with the number of the port that it is for, two bytes.
+//! Streams and datagrams. Each begins with the number of the port that it is for, two bytes; a
+//! datagram says, in two more, from which one it comes.
 
 use bytes::Bytes;
 use quinn_proto::{Dir, FinishError, ReadError, ReadableError, SendDatagramError, VarInt};
@@ -31,6 +32,29 @@ pub enum WriteError {
     Blocked,
     /// Not any more.
     Over(StreamError),
+}
+
+/// Between which ports a datagram goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ports {
+    /// Its sender's, where an answer would reach him; 0 says that he takes none.
+    pub from: u16,
+    /// Its receiver's.
+    pub to: u16,
+}
+
+impl Ports {
+    const LEN: usize = 4;
+
+    fn emit(self) -> [u8; Self::LEN] {
+        let ([a, b], [c, d]) = (self.to.to_be_bytes(), self.from.to_be_bytes());
+        [a, b, c, d]
+    }
+
+    fn parse(datagram: &[u8]) -> Option<Self> {
+        let &[a, b, c, d] = datagram.first_chunk()?;
+        Some(Self { to: u16::from_be_bytes([a, b]), from: u16::from_be_bytes([c, d]) })
+    }
 }
 
 impl Ends {
@@ -211,24 +235,24 @@ impl Ends {
         self.settle(id, now);
     }
 
-    /// Sends a datagram, which may get lost, for a port of the peer's.
+    /// Sends a datagram, which may get lost, from a port of ours for one of the peer's.
     ///
     /// # Errors
     /// When it is too long, too many wait, or the connection is not there.
     pub fn send_datagram(
         &mut self,
         id: ConnectionId,
-        port: u16,
+        ports: Ports,
         body: &[u8],
         now: Now,
     ) -> Result<(), DatagramError> {
         let connection = self.open_connection(id)?;
         connection.used_at = now.instant;
-        let mut whole = Vec::with_capacity(PORT_LEN + body.len());
-        whole.extend_from_slice(&port.to_be_bytes());
+        let mut whole = Vec::with_capacity(Ports::LEN + body.len());
+        whole.extend_from_slice(&ports.emit());
         whole.extend_from_slice(body);
         let mut datagrams = connection.quic.datagrams();
-        let max = datagrams.max_size().unwrap_or_default().saturating_sub(PORT_LEN);
+        let max = datagrams.max_size().unwrap_or_default().saturating_sub(Ports::LEN);
         let sent = datagrams.send(whole.into(), false);
         self.settle(id, now);
         sent.map_err(|error| match error {
@@ -243,7 +267,7 @@ impl Ends {
     /// The longest body of a datagram that fits now.
     pub fn max_datagram_body(&mut self, id: ConnectionId) -> Option<usize> {
         let connection = self.open_connection(id).ok()?;
-        Some(connection.quic.datagrams().max_size()?.saturating_sub(PORT_LEN))
+        Some(connection.quic.datagrams().max_size()?.saturating_sub(Ports::LEN))
     }
 
     /// Streams that the peer opened: their ports come first.
@@ -308,14 +332,13 @@ impl Ends {
             }
             let Some(mut whole) = connection.quic.datagrams().recv() else { return };
             connection.used_at = now.instant;
-            if whole.len() < PORT_LEN {
+            let Some(ports) = Ports::parse(&whole) else {
                 self.drops.count(DropReason::Malformed);
                 continue;
-            }
-            let body = whole.split_off(PORT_LEN);
-            let port = u16::from_be_bytes([whole[0], whole[1]]);
-            match self.offers.verdict(Carries::Datagrams, port, &connection.peer) {
-                Verdict::Offered => self.events.push_back(Event::Datagram { id, port, body }),
+            };
+            let body = whole.split_off(Ports::LEN);
+            match self.offers.verdict(Carries::Datagrams, ports.to, &connection.peer) {
+                Verdict::Offered => self.events.push_back(Event::Datagram { id, ports, body }),
                 _ => self.drops.count(DropReason::DatagramNotOffered),
             }
         }

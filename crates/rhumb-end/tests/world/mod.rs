@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_end::{Carries, Config, ConnectionId, EndError, Ends, Event, StreamId, Way, WriteError};
+use rhumb_end::{
+    Carries, Config, ConnectionId, EndError, Ends, Event, Ports, StreamId, Way, WriteError,
+};
 use rhumb_trust::{Identity, Now, Standing};
 use rhumb_wire::payload::PayloadHeader;
 use rhumb_wire::{Name, Role};
@@ -38,6 +40,7 @@ pub(crate) struct World {
 
 pub(crate) const ONE_WAY: Duration = Duration::from_millis(5);
 pub(crate) const PORT: u16 = 7;
+pub(crate) const PORTS: Ports = Ports { from: 9, to: PORT };
 pub(crate) const LONGEST: usize = 1400;
 
 impl World {

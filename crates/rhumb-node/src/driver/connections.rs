@@ -6,12 +6,13 @@
 //! or by the end of the node.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use rhumb_end::{
     Admits, BUSY, Carries, ConnectionId, ConnectionStatus, DatagramError, EndError, Ends, Event,
-    PORT_CLOSED, StreamError, StreamId, Transmit, WriteError,
+    PORT_CLOSED, Ports, StreamError, StreamId, Transmit, WriteError,
 };
 use rhumb_trust::{AdCert, Now, Standing};
 use rhumb_wire::payload::PayloadHeader;
@@ -226,7 +227,7 @@ impl Connections {
     pub(crate) fn poll_datagram(
         &self,
         id: ConnectionId,
-        port: u16,
+        ports: Ports,
         body: &[u8],
         context: &Context<'_>,
     ) -> Poll<Result<(), DatagramError>> {
@@ -234,7 +235,7 @@ impl Connections {
             if state.is_over {
                 return Poll::Ready(Err(EndError::Closed.into()));
             }
-            match state.ends.send_datagram(id, port, body, now) {
+            match state.ends.send_datagram(id, ports, body, now) {
                 Err(DatagramError::NoRoom) => {
                     state.sending.entry(id).or_default().push(context.waker().clone());
                     Poll::Pending
@@ -244,16 +245,19 @@ impl Connections {
         })
     }
 
-    /// Offers a port of datagrams. `None` when somebody else has it.
-    pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<mpsc::Receiver<Message>> {
+    /// Offers a port of datagrams; one that is free, if 0 is asked for. `None` when somebody else
+    /// has it, or there is none.
+    pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<(u16, mpsc::Receiver<Message>)> {
         let (deliver, messages) = mpsc::channel(QUEUED_MESSAGES);
         self.with(|state, _| {
-            if state.ports.get(&port).is_some_and(|other| !other.is_closed()) {
-                return None;
-            }
+            let is_free = |port: &u16| state.ports.get(port).is_none_or(mpsc::Sender::is_closed);
+            let port = match port {
+                0 => EPHEMERAL_PORTS.into_iter().find(is_free)?,
+                port => Some(port).filter(is_free)?,
+            };
             state.ends.offer(Carries::Datagrams, port, admits);
             state.ports.insert(port, deliver);
-            Some(messages)
+            Some((port, messages))
         })
     }
 
@@ -350,8 +354,8 @@ impl State {
                 Event::MaySend { id } => {
                     self.sending.remove(&id).into_iter().flatten().for_each(Waker::wake);
                 }
-                Event::Datagram { id, port, body } => {
-                    turned.datagrams_dropped += u64::from(!self.deliver(id, port, &body));
+                Event::Datagram { id, ports, body } => {
+                    turned.datagrams_dropped += u64::from(!self.deliver(id, ports, &body));
                 }
                 Event::Refused { peer, local, port } => {
                     let wanted = Wanted::Connection { port };
@@ -391,10 +395,11 @@ impl State {
     }
 
     /// Hands a datagram to its port; says whether that took it.
-    fn deliver(&self, id: ConnectionId, port: u16, body: &[u8]) -> bool {
+    fn deliver(&self, id: ConnectionId, ports: Ports, body: &[u8]) -> bool {
         let Some((to, from)) = self.ends.names(id) else { return false };
-        let message = Message { from, to, body: body.to_vec() };
-        self.ports.get(&port).is_some_and(|deliver| deliver.try_send(message).is_ok())
+        let from_port = Some(ports.from).filter(|port| *port != 0);
+        let message = Message { from, from_port, to, body: body.to_vec() };
+        self.ports.get(&ports.to).is_some_and(|deliver| deliver.try_send(message).is_ok())
     }
 
     fn tell_connected(&mut self, id: ConnectionId, outcome: &Result<(), EndError>) {
@@ -443,6 +448,8 @@ fn wake(waker: Option<&mut Option<Waker>>) {
     }
 }
 
+/// Ports that are given to who wants any: those of RFC 6335, section 6.
+const EPHEMERAL_PORTS: RangeInclusive<u16> = 49152..=65535;
 /// Streams that may wait at a port for their program.
 const WAITING_STREAMS: usize = 256;
 /// Between two looks at the socket: two full runs of segments, as for transfers.
