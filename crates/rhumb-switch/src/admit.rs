@@ -82,16 +82,16 @@ impl Switch {
             Action::Nack | Action::Pong if !for_us && !self.may_answer(from, pdu, now) => None,
             Action::Nack if !for_us && self.take_group_nack(from, pdu, now) => None,
             Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
-            Action::GroupRequest if !for_us && GroupRequest::is_removal(pdu.data()) => {
-                self.handle_group_removal(from, pdu, now);
-                None
-            }
             Action::Data | Action::Ping | Action::Advertise | Action::GroupRequest if !for_us => {
                 self.neighbour(from, now).note_sent(pdu.as_bytes().len());
-                match self.may_carry(from, pdu, now) && self.may_miss(from, pdu, now) {
-                    true => self.transit(from, pdu, now),
-                    false => None,
+                if !self.may_carry(from, pdu, now) || !self.may_miss(from, pdu, now) {
+                    return None;
                 }
+                if pdu.action() == Action::GroupRequest && GroupRequest::is_removal(pdu.data()) {
+                    self.handle_group_removal(from, pdu, now);
+                    return None;
+                }
+                self.transit(from, pdu, now)
             }
             Action::Advertise => self.handle_advertise(from, pdu, now),
             Action::Accept => self.handle_accept(from, pdu, now),
@@ -514,11 +514,8 @@ impl Switch {
                 false => Ok(Some(next.session)),
             };
         }
-        let chain = self.chain_to_present(grant, (from, next.session, pdu.destination()), now)?;
-        let path: Vec<Name> = grant.chain.routers().collect();
-        let presented = Acceptance { until: None, presented_at: now.instant, path };
-        self.admission.note_presented(pdu.source(), next.session, presented);
-        let chain_len: usize = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
+        let names = (pdu.source(), pdu.destination());
+        let (chain, chain_len) = self.present(grant, (from, next.session), names, now)?;
         if pdu.data().len() + chain_len <= max_data_len {
             return self.forward_copy(next.session, pdu, &chain, now);
         }
@@ -542,7 +539,7 @@ impl Switch {
     }
 
     /// What a source is told of data that are longer than a datagram to the next hop takes.
-    fn too_big(&self, next: SessionId, data_len: usize, max_data_len: usize) -> Stop {
+    pub(crate) fn too_big(&self, next: SessionId, data_len: usize, max_data_len: usize) -> Stop {
         let carried = self.plane.peer(next).map_or(0, |peer| peer.max_datagram_len);
         let needed = usize::from(carried) + data_len - max_data_len;
         // A session that has just begun does not know its path yet.
@@ -561,9 +558,26 @@ impl Switch {
         }
     }
 
+    /// The certificates by which a source is presented to the next router, and their bytes in a
+    /// PDU. It is noted that it is.
+    pub(crate) fn present(
+        &mut self,
+        grant: &Grant,
+        (from, next): (SessionId, SessionId),
+        (source, toward): (Name, Name),
+        now: Now,
+    ) -> Result<(Vec<Certificate>, usize), Stop> {
+        let chain = self.chain_to_present(grant, (from, next, toward), now)?;
+        let path = grant.chain.routers().collect();
+        let presented = Acceptance { until: None, presented_at: now.instant, path };
+        self.admission.note_presented(source, next, presented);
+        let len = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
+        Ok((chain, len))
+    }
+
     /// The grant's chain, or what of it shows outside of our domain, and our own certificate for
     /// the next router. None when that would be too long or we cannot sign.
-    pub(crate) fn chain_to_present(
+    fn chain_to_present(
         &mut self,
         grant: &Grant,
         (from, next, toward): (SessionId, SessionId, Name),

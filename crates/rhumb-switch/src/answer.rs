@@ -234,7 +234,7 @@ impl Switch {
             | Reason::Expired
             | Reason::NotYetValid
             | Reason::Superseded
-                if self.is_router(from) =>
+                if self.plane.is_router(from) =>
             {
                 if nack.reason == Reason::Superseded {
                     self.learn_newer(from, (source, flow.ingress), pdu, now);
@@ -375,16 +375,10 @@ impl Switch {
     /// take "not authorised" for a word about the chain that it presented; so it hears
     /// "unreachable", and asks for the destination's word again.
     pub(crate) fn not_for_it(&self, from: SessionId) -> Reason {
-        match self.is_router(from) {
+        match self.plane.is_router(from) {
             true => Reason::Unreachable(RETRY_WHEN_BUSY_MS),
             false => Reason::NotAuthorised,
         }
-    }
-
-    pub(crate) fn is_router(&self, session: SessionId) -> bool {
-        self.plane
-            .peer(session)
-            .is_some_and(|p| p.metadata.role == rhumb_wire::metadata::Role::Router)
     }
 }
 

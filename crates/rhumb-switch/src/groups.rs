@@ -58,6 +58,25 @@ pub(crate) enum Way {
     Lost,
 }
 
+impl Way {
+    /// The session that it rests on.
+    fn session(&self) -> Option<SessionId> {
+        match *self {
+            Self::By(session, _) => Some(session),
+            Self::Here(holder) => holder,
+            Self::Lost => None,
+        }
+    }
+
+    /// What is left of it without that session.
+    fn without_session(&self) -> Self {
+        match self {
+            Self::Here(_) => Self::Here(None),
+            Self::By(..) | Self::Lost => Self::Lost,
+        }
+    }
+}
+
 /// Somebody who is a part of a group, as brought by one session.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
@@ -155,6 +174,8 @@ impl Groups {
         way: Way,
     ) {
         let now = member.asked_at;
+        self.concern(session, group);
+        self.concern_way(&way, group);
         let entry = self.groups.entry(group).or_insert_with(|| Group::new(way, now));
         entry.due = now;
         // Who asks again while he waits waits since he asked first.
@@ -165,11 +186,28 @@ impl Groups {
             *self.members.entry(session).or_insert(0) += 1;
         }
         entry.note_receivers();
-        self.concerns(session, group);
+    }
+
+    /// It was looked where a group is, which is not known without a way. Whether that is elsewhere.
+    pub(crate) fn note_way(&mut self, group: Name, way: Option<Way>, now: Instant) -> bool {
+        if let Some(way) = &way {
+            self.concern_way(way, group);
+        }
+        let Some(entry) = self.groups.get_mut(&group) else { return false };
+        let is_lost = entry.way == Way::Lost && way.is_none();
+        entry.way_due = now + if is_lost { LOOK_WHEN_LOST } else { LOOK_EVERY };
+        let other = way.filter(|way| *way != entry.way);
+        other.map(|way| entry.way = way).is_some()
+    }
+
+    fn concern_way(&mut self, way: &Way, group: Name) {
+        if let Some(session) = way.session() {
+            self.concern(session, group);
+        }
     }
 
     /// A group has something to do with a session.
-    pub(crate) fn concerns(&mut self, session: SessionId, group: Name) {
+    pub(crate) fn concern(&mut self, session: SessionId, group: Name) {
         let groups = self.of_session.entry(session).or_default();
         if !groups.contains(&group) {
             groups.push(group);
@@ -213,11 +251,8 @@ impl Groups {
             if let Some(group) = self.groups.get_mut(name) {
                 group.told.retain(|(_, to), _| *to != session);
                 group.passed_on.retain(|(_, to), _| *to != session);
-                if group.way == Way::By(session, group.level()) {
-                    (group.way, group.way_due) = (Way::Lost, now);
-                }
-                if group.way == Way::Here(Some(session)) {
-                    (group.way, group.way_due) = (Way::Here(None), now);
+                if group.way.session() == Some(session) {
+                    (group.way, group.way_due) = (group.way.without_session(), now);
                 }
                 group.due = now;
             }
@@ -569,7 +604,9 @@ const MAX_REMOVALS: usize = 256;
 /// A kilobyte each.
 const MAX_MEMBERS_IN_ALL: usize = 65_536;
 /// How often is looked whether everything is as it was.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A look-up and a handshake take less.
+const LOOK_WHEN_LOST: Duration = Duration::from_millis(100);
 /// A round trip to the next router, and its verification.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 /// So the longest wait is 6.4 s.

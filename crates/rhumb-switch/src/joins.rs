@@ -19,15 +19,14 @@ use rhumb_trust::{Membership, Noted, Now, Removal, Verified};
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::group::{GroupAccept, GroupRequest, Part};
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Rights, Role};
+use rhumb_wire::{Action, Name, Pdu, PduHeader, Rights};
 
 use crate::answer::CHAIN_AHEAD_TAG;
-use crate::grants::{Acceptance, Grant};
-use crate::groups::{Errand, Group, Member, Way};
+use crate::grants::Grant;
+use crate::groups::{Errand, Group, LOOK_EVERY, Member, Way};
 use crate::job::{HeldPdu, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::next_hop::Stop;
-use crate::plane::Plane;
 use crate::routes::Found;
 use crate::status::{GroupStatus, LISTED};
 use crate::{DropReason, Switch};
@@ -150,9 +149,6 @@ impl Switch {
         let until = until(until_s, now).min(grant.until);
         let (tag, asked_at) = (about.tag, now.instant);
         let member = Member { part, membership, until, until_s, tag, is_answered: false, asked_at };
-        if let Way::By(next, _) | Way::Here(Some(next)) = way {
-            self.groups.concerns(next, group);
-        }
         self.groups.enter(group, (about.source, from), member, way);
         self.count_joined(from, self.groups.members_by(from), now);
         self.routes.changed(&group);
@@ -195,9 +191,6 @@ impl Switch {
     /// Somebody who is known by his session brings a removal, which proves itself. Where nobody is
     /// a part of the group it is about nobody.
     pub(crate) fn handle_group_removal(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) {
-        if !self.may_carry(from, pdu, now) || !self.may_miss(from, pdu, now) {
-            return;
-        }
         if let Err(stop) = self.take_group_removal(from, pdu, now) {
             self.stop(from, pdu, &stop, now);
         }
@@ -246,7 +239,7 @@ impl Switch {
         };
         let Self { groups, plane, .. } = self;
         let Some(entry) = groups.get_mut(&group) else { return };
-        entry.remove(removal.clone(), from, |it| is_router(plane, it), now.instant);
+        entry.remove(removal.clone(), from, |it| plane.is_router(it), now.instant);
         let counts = |(name, session, it): (&Name, SessionId, &Member)| {
             removal.counts_against(&it.membership).then_some((*name, session))
         };
@@ -398,7 +391,7 @@ impl Switch {
         }
         let Self { groups, plane, .. } = self;
         let Some(entry) = groups.get_mut(&group) else { return };
-        for errand in entry.settle(|it| is_router(plane, it), now.instant) {
+        for errand in entry.settle(|it| plane.is_router(it), now.instant) {
             match errand {
                 Errand::Tell { to, member, from, part } => {
                     self.tell_member((group, member), (from, to), part, now);
@@ -449,14 +442,7 @@ impl Switch {
             Some((name, from)) => self.way_to_group(*name, group, *from, now).ok(),
             None => None,
         };
-        if let Some(Way::By(next, _) | Way::Here(Some(next))) = &way {
-            self.groups.concerns(*next, group);
-        }
-        let Some(entry) = self.groups.get_mut(&group) else { return };
-        let is_lost = entry.way == Way::Lost && way.is_none();
-        entry.way_due = now.instant + if is_lost { LOOK_WHEN_LOST } else { LOOK_EVERY };
-        if let Some(way) = way.filter(|way| *way != entry.way) {
-            entry.way = way;
+        if self.groups.note_way(group, way, now.instant) {
             self.routes.changed(&group);
         }
     }
@@ -472,27 +458,19 @@ impl Switch {
         let known = self.groups.get(&group).and_then(|it| it.member(name, from));
         let Some(membership) = known.map(|it| it.membership.clone()) else { return };
         let Some(grant) = self.grant(name, from, now) else { return };
-        let chain = match self.chain_to_present(&grant, (from, to, group), now) {
-            Ok(chain) => chain,
+        let (chain, chain_len) = match self.present(&grant, (from, to), (name, group), now) {
+            Ok(presented) => presented,
             Err(stop) => return self.not_shown((group, name), to, stop.nack, now),
         };
-        let Some(room) = self.room_to(to) else { return };
-        let path: Vec<Name> = grant.chain.routers().collect();
-        let presented = Acceptance { until: None, presented_at: now.instant, path };
-        self.admission.note_presented(name, to, presented);
-        self.groups.concerns(to, group);
-        let request = GroupRequest::Join {
-            part,
-            issuers: membership.issuers().to_vec(),
-            certificates: membership.certificates().to_vec(),
-        };
+        self.groups.concern(to, group);
         let mut data = Vec::new();
-        request.emit(&mut data);
+        let (issuers, certificates) = (membership.issuers(), membership.certificates());
+        let (issuers, certificates) = (issuers.to_vec(), certificates.to_vec());
+        GroupRequest::Join { part, issuers, certificates }.emit(&mut data);
         let header =
             PduHeader { tag: CHAIN_AHEAD_TAG, ..PduHeader::new(Action::GroupRequest, name, group) };
-        let chain_len = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
         let len = PduHeader::LEN + data.len() + chain_len + RECORD_OVERHEAD;
-        if len <= usize::from(room) {
+        if self.room_to(to).is_some_and(|room| len <= usize::from(room)) {
             return self.send(to, header, &data, &chain, now);
         }
         let ahead = PduHeader { action: Action::Advertise, ..header };
@@ -555,11 +533,6 @@ impl Switch {
     }
 }
 
-/// Whether others may be behind a session.
-fn is_router(plane: &Plane, session: SessionId) -> bool {
-    plane.peer(session).is_some_and(|peer| peer.metadata.role == Role::Router)
-}
-
 /// Whether a membership lets a name be a part of a group, if it is what it says.
 fn is_let(membership: &Membership, name: Name, group: Name, part: Part) -> bool {
     let rights = membership.rights();
@@ -573,7 +546,3 @@ fn is_let(membership: &Membership, name: Name, group: Name, part: Part) -> bool 
 const NOTHING: GroupAccept = GroupAccept { part: None, until_s: 0 };
 /// As long as RIBs' word holds that there is nothing, about.
 const REFUSED_FOR_MS: u16 = 1000;
-/// How often is looked whether everything is as it was.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A look-up and a handshake take less.
-const LOOK_WHEN_LOST: Duration = Duration::from_millis(100);

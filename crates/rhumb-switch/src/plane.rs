@@ -8,7 +8,7 @@ use rhumb_link::{Endpoint, Opened, Peer, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::pdu::{Label, LabelledPdu};
-use rhumb_wire::{Action, Batch, Name, Pdu};
+use rhumb_wire::{Action, Batch, Name, Pdu, Role};
 
 use crate::DropReason;
 use crate::changes::Seen;
@@ -58,6 +58,11 @@ impl Plane {
     #[inline]
     pub(crate) fn peer(&self, session: SessionId) -> Option<&Peer> {
         self.link.peer(session)
+    }
+
+    /// Whether others may be behind a session.
+    pub(crate) fn is_router(&self, session: SessionId) -> bool {
+        self.peer(session).is_some_and(|peer| peer.metadata.role == Role::Router)
     }
 
     /// The session with whoever has this name.

@@ -5,6 +5,8 @@
 //! cause, goes nowhere, and its source is told. A router that has not answered yet that it knows
 //! the sender gets no copy below us; above us, the source is told to come back.
 
+use std::time::Instant;
+
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
@@ -40,7 +42,7 @@ impl Switch {
         let level = group.level();
         let not_yet = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
         let ways = ways(group, from, |to| {
-            !self.is_router(to) || group.is_accepted(source, to, now.instant)
+            !self.plane.is_router(to) || group.is_accepted(source, to, now.instant)
         });
         let ways = ways.ok_or_else(|| not_yet(RETRY_UPWARD_MS))?;
         self.check_level(from, level, now)?;
@@ -84,7 +86,7 @@ impl Switch {
         &mut self,
         (from, as_of): (SessionId, u64),
         pdu: &Pdu<'_>,
-        (grant, until): (&Grant, std::time::Instant),
+        (grant, until): (&Grant, Instant),
         now: Now,
     ) {
         let known = self.plane.flows().peek(pdu.names());
