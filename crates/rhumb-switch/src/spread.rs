@@ -70,14 +70,12 @@ impl Switch {
 
     /// Whether a PDU fits on each of its ways.
     fn fits_all(&self, ways: &[SessionId], pdu: &Pdu<'_>) -> Result<(), Stop> {
-        let room = ways.iter().filter_map(|to| self.room_to(*to)).min().unwrap_or(u16::MAX);
+        let narrowest = ways.iter().filter_map(|to| Some((self.room_to(*to)?, *to))).min();
+        let Some((room, to)) = narrowest else { return Ok(()) };
         let most = usize::from(room).saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
         match pdu.data().len() <= most {
             true => Ok(()),
-            false => {
-                let reason = Reason::TooBig(u16::try_from(most).unwrap_or(u16::MAX));
-                Err(Stop::new(DropReason::TooBig, reason))
-            }
+            false => Err(self.too_big(to, pdu.data().len(), most)),
         }
     }
 

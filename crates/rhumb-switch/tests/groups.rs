@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_io::memory::{Capture, Captured};
-use rhumb_node::core::Event;
+use rhumb_io::memory::{Capture, Captured, Conditions};
+use rhumb_node::core::{Event, SendFailure};
 use rhumb_switch::DropReason;
 use rhumb_trust::{Identity, Membership, Removal, Window};
 use rhumb_wire::group::{GroupAccept, GroupRequest, Part};
@@ -26,7 +26,10 @@ struct Scene {
 
 impl Scene {
     fn new(routers: usize) -> Self {
-        let mut world = World::new();
+        Self::within(World::new(), routers)
+    }
+
+    fn within(mut world: World, routers: usize) -> Self {
         for number in 0..routers {
             let (identity, address) = (world.identity(Role::Router), router_address(number));
             world.router(identity, address, None, Some(address));
@@ -368,18 +371,57 @@ fn a_flood_of_copies_is_bounded_and_leaves_others_theirs() {
     assert_eq!(scene.received(b), [b"a"]);
 }
 
+/// A stranger at the first router that receives.
+fn receiving_stranger(scene: &mut Scene) -> Stranger {
+    let mut stranger = Stranger::new(&mut scene.world, 0, Role::Node);
+    let membership = scene.both(stranger.name());
+    let (issuers, certificates) =
+        (membership.issuers().to_vec(), membership.certificates().to_vec());
+    let route = stranger.route(scene.world.routers[0].switch.name(), &scene.world);
+    let request = GroupRequest::Join { part: Part::Receives, issuers, certificates };
+    assert!(ask(scene, &mut stranger, 1, &request, &route).0.is_some());
+    stranger
+}
+
+#[test]
+fn what_may_soon_fit_all_ways_is_to_be_sent_again_and_what_does_not_is_refused() {
+    let narrow = Conditions { largest_datagram: 1400, ..Conditions::default() };
+    let mut scene = Scene::within(World::with_conditions(1, narrow), 1);
+    let [sender, receiver] = [scene.member(0, Part::Sends), scene.member(0, Part::Receives)];
+    for _ in 0..60 {
+        scene.world.send(receiver, sender, b"an end that is heard measures");
+        scene.send(sender, b"0");
+        scene.world.run(SECOND / 2);
+    }
+    scene.received(receiver);
+    let (name, now) = (scene.name(), scene.world.now);
+    let most = scene.world.nodes[sender].core.max_body_len(name, now);
+    scene.send(sender, &vec![1; most]);
+    scene.world.settle();
+    assert_eq!(scene.received(receiver), [[1]], "as much as the path takes");
+    // The router has to measure anew, and its first question is too large for the path.
+    scene.world.move_node(receiver);
+    scene.world.send(receiver, sender, b"from elsewhere");
+    scene.world.run(SECOND / 100);
+    scene.world.nodes[sender].events.clear();
+    scene.send(sender, &vec![2; most]);
+    scene.world.settle();
+    assert_eq!(scene.world.dropped(0, DropReason::TooBig), 1);
+    assert!(scene.world.nodes[sender].events.is_empty(), "it is told to come back");
+    scene.world.run(5 * SECOND);
+    let events = &scene.world.nodes[sender].events;
+    let is_refused = |event: &Event| {
+        matches!(event, Event::SendFailed { reason: SendFailure::Nacked(Reason::TooBig(_)), .. })
+    };
+    assert!(events.iter().any(is_refused), "it did not get through: {events:?}");
+}
+
 #[test]
 fn no_receiver_says_for_all_that_nothing_fits() {
     let mut scene = Scene::new(1);
     let sender = scene.member(0, Part::Sends);
     let receiver = scene.member(0, Part::Receives);
-    let mut liar = Stranger::new(&mut scene.world, 0, Role::Node);
-    let membership = scene.both(liar.name());
-    let (issuers, certificates) =
-        (membership.issuers().to_vec(), membership.certificates().to_vec());
-    let route = liar.route(scene.world.routers[0].switch.name(), &scene.world);
-    let request = GroupRequest::Join { part: Part::Receives, issuers, certificates };
-    assert!(ask(&mut scene, &mut liar, 1, &request, &route).0.is_some());
+    let mut liar = receiving_stranger(&mut scene);
     scene.send(sender, b"1");
     scene.world.run(SECOND / 10);
     liar.settle(&mut scene.world);
