@@ -22,6 +22,7 @@ mod pings;
 mod serving;
 mod standing;
 mod transfers;
+mod watched;
 
 use std::collections::HashMap;
 use std::io;
@@ -54,8 +55,8 @@ use crate::discovery::Links;
 use crate::{Message, NodeError, Refusal, SendError, ServeError, Status};
 use grouping::Grouping;
 use pings::{PingNack, Pings};
-use serving::Serving;
 use transfers::Transfers;
+use watched::Watched;
 
 /// What a node's thread works with.
 pub(crate) struct Driver {
@@ -67,7 +68,7 @@ pub(crate) struct Driver {
     ports: HashMap<u16, mpsc::Sender<Message>>,
     pings: Pings,
     transfers: Transfers,
-    serving: Serving,
+    serving: Watched<ServiceState>,
     grouping: Grouping,
     /// Names that are to be served no more, once their connections have been told.
     unserved: Vec<Name>,
@@ -111,7 +112,7 @@ impl Driver {
             ports: HashMap::new(),
             pings: Pings::default(),
             transfers: Transfers::default(),
-            serving: Serving::default(),
+            serving: Watched::default(),
             grouping: Grouping::default(),
             unserved: Vec::new(),
             standing,
@@ -262,7 +263,7 @@ impl Driver {
                 let is_part = joins.is_ok();
                 // Whoever asked may be gone by now, and then nobody would ever leave.
                 match done.send(joins) {
-                    Ok(()) if is_part => self.grouping.begin(group, state),
+                    Ok(()) if is_part => self.grouping.states.begin(group, state),
                     Err(Ok(())) => self.core.leave_group(group, now),
                     _ => {}
                 }
@@ -272,7 +273,7 @@ impl Driver {
                 self.grouping.await_told(group, done);
             }
             Order::LeaveGroup { group } => {
-                if self.grouping.end(group) {
+                if self.grouping.states.end(group) {
                     self.core.leave_group(group, now);
                 }
             }

@@ -1,11 +1,10 @@
 //! What the handles of groups are told: how each group stands, the latest word only.
 
-use std::collections::HashMap;
-
 use rhumb_wire::Name;
 use rhumb_wire::nack::Reason;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
+use super::watched::Watched;
 use crate::NodeError;
 use crate::core::Event;
 
@@ -21,29 +20,15 @@ pub enum GroupState {
     Refused(Reason),
 }
 
-/// The handles' ends of all groups.
+/// Whom to tell what of groups.
 #[derive(Default)]
 pub(super) struct Grouping {
-    states: HashMap<Name, watch::Sender<GroupState>>,
+    pub(super) states: Watched<GroupState>,
     /// Who waits to hear that a group's routers have heard of a removal, in their order.
     tellers: Vec<(Name, oneshot::Sender<Result<(), NodeError>>)>,
 }
 
 impl Grouping {
-    /// Takes over to tell about `group`; whoever was told before is told no more.
-    pub(super) fn begin(&mut self, group: Name, state: watch::Sender<GroupState>) {
-        self.states.insert(group, state);
-    }
-
-    /// A handle of `group` is gone. Whether it was the last.
-    pub(super) fn end(&mut self, group: Name) -> bool {
-        let is_last = self.states.get(&group).is_some_and(watch::Sender::is_closed);
-        if is_last {
-            self.states.remove(&group);
-        }
-        is_last
-    }
-
     /// Whoever has a group's routers told of a removal is to hear of it.
     pub(super) fn await_told(&mut self, group: Name, done: oneshot::Sender<Result<(), NodeError>>) {
         self.tellers.push((group, done));
@@ -51,8 +36,10 @@ impl Grouping {
 
     pub(super) fn observe(&mut self, event: &Event) {
         match *event {
-            Event::InGroup { group, .. } => self.tell(group, GroupState::Joined),
-            Event::NotInGroup { group, reason } => self.tell(group, GroupState::Refused(reason)),
+            Event::InGroup { group, .. } => self.states.tell(group, GroupState::Joined),
+            Event::NotInGroup { group, reason } => {
+                self.states.tell(group, GroupState::Refused(reason));
+            }
             Event::GroupTold { group, refused } => {
                 let told =
                     refused.map_or(Ok(()), |reason| Err(NodeError::NotRemoved { group, reason }));
@@ -62,19 +49,9 @@ impl Grouping {
                 }
             }
             Event::Disconnected { .. } => {
-                for state in self.states.values() {
-                    state.send_if_modified(|state| {
-                        std::mem::replace(state, GroupState::Waiting) != GroupState::Waiting
-                    });
-                }
+                self.states.tell_all(GroupState::Waiting, |_| false);
             }
             _ => {}
-        }
-    }
-
-    fn tell(&self, group: Name, news: GroupState) {
-        if let Some(state) = self.states.get(&group) {
-            state.send_replace(news);
         }
     }
 }
