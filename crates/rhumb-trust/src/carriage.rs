@@ -17,7 +17,7 @@ use std::path::Path;
 use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
 
 use crate::verify::check_window;
-use crate::words::{self, Fault, MAX_FILE_LEN, Words};
+use crate::words::{self, MAX_FILE_LEN, Words};
 use crate::{DelegationError, Identity, TrustError, Window, lasts_too_long};
 
 /// A domain's word that a neighbour may carry for it.
@@ -106,11 +106,7 @@ impl Carriage {
     /// # Errors
     /// When it is none, or what it says is not signed by whom it says.
     pub fn from_text(text: &str) -> Result<Self, DelegationError> {
-        let words = Words::from_text(text, MAGIC, 1).map_err(|it| match it {
-            Fault::Line(line) => DelegationError::Malformed { line },
-            Fault::Statement(error) => DelegationError::Statement(error),
-        })?;
-        Self::new(words)
+        Self::new(Words::from_text(text, MAGIC, 1)?)
     }
 
     /// Writes a new file, durably.

@@ -155,11 +155,7 @@ impl Delegation {
     /// # Errors
     /// When it is none, or what it says is not signed by whom it says.
     pub fn from_text(text: &str) -> Result<Self, DelegationError> {
-        let words = Words::from_text(text, MAGIC, MOST_CERTIFICATES).map_err(|it| match it {
-            Fault::Line(line) => DelegationError::Malformed { line },
-            Fault::Statement(error) => DelegationError::Statement(error),
-        })?;
-        Self::new(words)
+        Self::new(Words::from_text(text, MAGIC, MOST_CERTIFICATES)?)
     }
 
     /// Writes a new file, durably.
@@ -179,6 +175,15 @@ impl Delegation {
         let io_error = |source| DelegationError::File { path: path.to_owned(), source };
         let text = words::read(path, MAX_FILE_LEN).map_err(io_error)?;
         Self::from_text(&text.ok_or(DelegationError::Malformed { line: 1 })?)
+    }
+}
+
+impl From<Fault> for DelegationError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Line(line) => Self::Malformed { line },
+            Fault::Statement(error) => Self::Statement(error),
+        }
     }
 }
 

@@ -45,7 +45,8 @@ pub(super) fn inspect(file: &Path, form: Form) -> Outcome {
     Ok(())
 }
 
-fn explain(path: &Path, error: DelegationError) -> Failure {
+/// What to do about a word of a domain that could not be made or read.
+pub(super) fn explain(path: &Path, error: DelegationError) -> Failure {
     let path = path.display();
     match error {
         DelegationError::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {

@@ -2,7 +2,6 @@
 //! neighbour.
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use rhumb_daemon::cli::CarryArguments;
@@ -14,7 +13,7 @@ use rhumb_trust::{Carriage, DelegationError, Window};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{SECONDS_A_DAY, until};
+use super::{SECONDS_A_DAY, border, until};
 
 pub(super) fn run(arguments: &CarryArguments, form: Form) -> Outcome {
     let domain = key::load_any(&arguments.key)?;
@@ -43,23 +42,16 @@ pub(super) fn inspect(file: &Path, form: Form) -> Outcome {
 }
 
 fn explain(path: &Path, error: DelegationError) -> Failure {
-    let path = path.display();
+    let file = path.display();
     match error {
-        DelegationError::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-            Failure::setup_text(format!(
-                "{path} exists and is not overwritten; give another with --out"
-            ))
-        }
-        DelegationError::NoDomain => Failure::setup_text(format!(
-            "{path} is no domain's key; make a domain: rhumb domain create"
-        )),
         DelegationError::Itself => {
             Failure::setup_text("a domain is not its own neighbour; give another with --by")
         }
         DelegationError::Malformed { line } => Failure::setup_text(format!(
-            "{path}: line {line} is not that of a carriage file; get it from the domain once more"
+            "{file}: line {line} is not that of a carriage file; get it from the domain once more"
         )),
-        error => Failure::setup_text(format!("{path}: {error}; get it from the domain once more")),
+        DelegationError::File { .. } | DelegationError::NoDomain => border::explain(path, error),
+        error => Failure::setup_text(format!("{file}: {error}; get it from the domain once more")),
     }
 }
 

@@ -162,18 +162,9 @@ impl Ground<'_> {
         Ok(holder)
     }
 
+    /// The word of a domain for one of its members, in the file beside its key.
     fn admit(&self, member: &Holder, domain: &Holder, rights: &str) -> Outcome {
-        let (name, beside) = (member.name().to_string(), member.key.with_extension("membership"));
-        self.say(&[
-            "admit".as_ref(),
-            name.as_ref(),
-            "--key".as_ref(),
-            domain.key.as_ref(),
-            "--rights".as_ref(),
-            rights.as_ref(),
-            "--out".as_ref(),
-            beside.as_ref(),
-        ])
+        self.admit_by(domain, member, rights, "membership").map(drop)
     }
 
     /// The word of a group's owner for one of its members, in a file of its own.
@@ -183,12 +174,22 @@ impl Ground<'_> {
         member: &Holder,
         rights: &str,
     ) -> Outcome<PathBuf> {
-        let (name, file) = (member.name().to_string(), member.key.with_extension("group"));
+        self.admit_by(group, member, rights, "group")
+    }
+
+    fn admit_by(
+        &self,
+        owner: &Holder,
+        member: &Holder,
+        rights: &str,
+        extension: &str,
+    ) -> Outcome<PathBuf> {
+        let (name, file) = (member.name().to_string(), member.key.with_extension(extension));
         self.say(&[
             "admit".as_ref(),
             name.as_ref(),
             "--key".as_ref(),
-            group.key.as_ref(),
+            owner.key.as_ref(),
             "--rights".as_ref(),
             rights.as_ref(),
             "--out".as_ref(),
@@ -218,7 +219,7 @@ impl Ground<'_> {
     }
 
     fn run(&self, arguments: &[&OsStr]) -> Outcome {
-        let mut command = Process::start("rhumb domain", arguments)?;
+        let mut command = Process::start("a domain's command", arguments)?;
         command.next_object(self.patience)?;
         match command.succeeds(self.patience)? {
             true => Ok(()),
