@@ -17,6 +17,7 @@ use crate::budgets::{Budgets, Cost};
 use crate::config::Config;
 use crate::event::Event;
 use crate::grants::{Acceptance, Grant};
+use crate::group_removals::Charged;
 use crate::joining::Joining;
 use crate::limits::{Accounts, Bounds, Exhausted};
 use crate::neighbour::Neighbour;
@@ -378,6 +379,26 @@ impl Switch {
         }
         if let Some(source) = neighbour.charged {
             self.admission.joining.count(source, before, joined);
+        }
+    }
+
+    /// Among whose names a removal counts that a session brings.
+    pub(crate) fn charged_for(&mut self, session: SessionId, now: Now) -> Charged {
+        let source = self.source_of(session);
+        source.filter(|_| self.neighbour(session, now).standing != Standing::Admitted)
+    }
+
+    pub(crate) fn charge_removal(&mut self, charged: Charged) {
+        self.groups.removals += 1;
+        if let Some(source) = charged {
+            self.admission.joining.count(source, 0, 1);
+        }
+    }
+
+    pub(crate) fn discharge_removals(&mut self, charged: Vec<Charged>) {
+        self.groups.removals -= charged.len();
+        for source in charged.into_iter().flatten() {
+            self.admission.joining.count(source, 1, 0);
         }
     }
 

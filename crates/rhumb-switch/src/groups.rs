@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use rhumb_link::SessionId;
-use rhumb_trust::{Membership, Noted, Removal, Removals, Verified};
+use rhumb_trust::{Membership, Removal, Verified};
 use rhumb_wire::Name;
 use rhumb_wire::group::Part;
+
+use crate::group_removals::{Charged, GroupRemovals, MAX_TRIES, retry_after};
 
 /// All groups that somebody here is a part of.
 #[derive(Default)]
@@ -27,6 +29,8 @@ pub(crate) struct Groups {
     of_session: HashMap<SessionId, Vec<Name>, RandomState>,
     /// Members of all groups, by the sessions that brought them.
     members: HashMap<SessionId, usize, RandomState>,
+    /// Removals of all groups.
+    pub(crate) removals: usize,
 }
 
 /// What is kept of a group.
@@ -36,11 +40,7 @@ pub(crate) struct Group {
     pub(crate) way: Way,
     /// Sessions behind which somebody receives, each once.
     receivers: Vec<SessionId>,
-    /// Who was removed from it, by the number under which others are told of each.
-    removed: BTreeMap<u32, Arc<Verified<Removal>>>,
-    removals: Removals,
-    /// Which of these each next router was told, or is to be told then.
-    passed_on: BTreeMap<(u32, SessionId), Passing>,
+    pub(crate) removals: GroupRemovals,
     /// When to look at it again.
     pub(crate) due: Instant,
     /// When to look again where the group is.
@@ -106,14 +106,6 @@ struct Told {
     is_refused: bool,
 }
 
-/// A removal on its way to a next router.
-#[derive(Debug, Clone, Copy)]
-struct Passing {
-    is_known: bool,
-    again_at: Instant,
-    tries: u32,
-}
-
 /// What a router is to do about a group.
 #[derive(Debug, Clone)]
 pub(crate) enum Errand {
@@ -155,6 +147,11 @@ impl Groups {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Name, &Group)> {
         self.groups.iter()
+    }
+
+    /// Whether one more removal fits, whatever group it is of.
+    pub(crate) fn have_room_for_removal(&self) -> bool {
+        self.removals < MAX_REMOVALS_IN_ALL
     }
 
     /// Whether one more fits, of somebody who is new here.
@@ -250,7 +247,7 @@ impl Groups {
             self.retain(name, now, |_, from, _| from != session);
             if let Some(group) = self.groups.get_mut(name) {
                 group.told.retain(|(_, to), _| *to != session);
-                group.passed_on.retain(|(_, to), _| *to != session);
+                group.removals.forget_session(session);
                 if group.way.session() == Some(session) {
                     (group.way, group.way_due) = (group.way.without_session(), now);
                 }
@@ -260,16 +257,19 @@ impl Groups {
         groups
     }
 
-    /// Forgets a group in which there is nobody, and nobody to be told so.
-    pub(crate) fn forget_if_empty(&mut self, name: &Name) {
+    /// Forgets a group in which there is nobody, and nobody to be told so. Who was charged with its
+    /// removals.
+    pub(crate) fn forget_if_empty(&mut self, name: &Name) -> Vec<Charged> {
         let is_empty = |group: &Group| group.members.is_empty() && group.told.is_empty();
-        if self.groups.get(name).is_some_and(is_empty) {
-            self.groups.remove(name);
-            self.of_session.retain(|_, groups| {
-                groups.retain(|other| other != name);
-                !groups.is_empty()
-            });
+        if !self.groups.get(name).is_some_and(is_empty) {
+            return Vec::new();
         }
+        self.of_session.retain(|_, groups| {
+            groups.retain(|other| other != name);
+            !groups.is_empty()
+        });
+        let group = self.groups.remove(name);
+        group.map_or(Vec::new(), |group| group.removals.charged().collect())
     }
 
     /// Those that are to be looked at by now.
@@ -291,9 +291,7 @@ impl Group {
             told: BTreeMap::new(),
             way,
             receivers: Vec::new(),
-            removed: BTreeMap::new(),
-            removals: Removals::default(),
-            passed_on: BTreeMap::new(),
+            removals: GroupRemovals::default(),
             due: now,
             way_due: now + LOOK_EVERY,
         }
@@ -305,47 +303,6 @@ impl Group {
 
     pub(crate) fn member(&self, name: Name, session: SessionId) -> Option<&Member> {
         self.members.get(&(name, session))
-    }
-
-    /// Who was removed from it.
-    pub(crate) fn removals(&self) -> &Removals {
-        &self.removals
-    }
-
-    /// Whether one more removal has room.
-    pub(crate) fn has_room_for_removal(&self) -> bool {
-        self.removed.len() < MAX_REMOVALS
-    }
-
-    /// Somebody is a member no longer, as `from` knows: other routers are told.
-    pub(crate) fn remove(
-        &mut self,
-        removal: Verified<Removal>,
-        from: SessionId,
-        is_router: impl Fn(SessionId) -> bool,
-        now: Instant,
-    ) {
-        if self.removals.note(removal.clone()) != Noted::New {
-            return;
-        }
-        let about = (removal.issuer(), removal.removed());
-        self.removed.retain(|_, it| (it.issuer(), it.removed()) != about);
-        let number = self.removed.keys().last().map_or(1, |last| last.wrapping_add(1).max(1));
-        self.removed.insert(number, Arc::new(removal));
-        self.passed_on.retain(|(number, _), _| self.removed.contains_key(number));
-        // Those, too, that are no neighbours any more without whom it removes.
-        let fresh = Passing { is_known: false, again_at: now, tries: 0 };
-        for to in self.routers(is_router) {
-            self.passed_on.insert((number, to), fresh);
-        }
-        self.passed_on.insert((number, from), Passing { is_known: true, ..fresh });
-        self.due = now;
-    }
-
-    /// A next router knows of a removal. Whether it was told.
-    pub(crate) fn note_removal_known(&mut self, number: u32, by: SessionId) -> bool {
-        let passing = self.passed_on.get_mut(&(number, by));
-        passing.map(|passing| passing.is_known = true).is_some()
     }
 
     /// Sessions behind which somebody receives.
@@ -426,16 +383,14 @@ impl Group {
         true
     }
 
-    /// What is to be done now, and until when nothing is if nothing happens. `is_router` says
-    /// behind which sessions others may be.
-    pub(crate) fn settle(
-        &mut self,
-        is_router: impl Fn(SessionId) -> bool,
-        now: Instant,
-    ) -> Vec<Errand> {
+    /// What is to be done now about these next routers, and until when nothing is if nothing
+    /// happens.
+    pub(crate) fn settle(&mut self, routers: &[SessionId], now: Instant) -> Vec<Errand> {
         let mut due = now + LOOK_EVERY;
-        let mut errands = self.pass_on_removals(&is_router, now, &mut due);
-        let wanted = self.wanted(is_router);
+        let to_tell = self.removals.due_to_tell(routers, now, &mut due).into_iter();
+        let tell = |(to, number, removal)| Errand::TellRemoved { to, number, removal };
+        let mut errands: Vec<Errand> = to_tell.map(tell).collect();
+        let wanted = self.wanted(routers);
         for (&(member, to), told) in &mut self.told {
             if told.part.is_some() && !wanted.contains_key(&(member, to)) {
                 *told = Told::nothing(now);
@@ -473,34 +428,6 @@ impl Group {
         errands
     }
 
-    fn pass_on_removals(
-        &mut self,
-        is_router: impl Fn(SessionId) -> bool,
-        now: Instant,
-        due: &mut Instant,
-    ) -> Vec<Errand> {
-        let mut errands = Vec::new();
-        for to in self.routers(&is_router) {
-            for number in self.removed.keys() {
-                let fresh = Passing { is_known: false, again_at: now, tries: 0 };
-                self.passed_on.entry((*number, to)).or_insert(fresh);
-            }
-        }
-        for ((number, to), passing) in &mut self.passed_on {
-            if passing.is_known || passing.tries >= MAX_TRIES {
-                continue;
-            }
-            if let Some(removal) = self.removed.get(number).filter(|_| passing.again_at <= now) {
-                passing.again_at = now + retry_after(passing.tries);
-                passing.tries += 1;
-                let (number, removal) = (*number, removal.clone());
-                errands.push(Errand::TellRemoved { to: *to, number, removal });
-            }
-            *due = (*due).min(passing.again_at);
-        }
-        errands
-    }
-
     /// Who is to be answered: those whose part is known wherever it has to be, or who have waited
     /// long enough for that.
     fn answers(&mut self, now: Instant, due: &mut Instant) -> Vec<Errand> {
@@ -531,18 +458,15 @@ impl Group {
     }
 
     /// What next routers are to know: by member and router, who brought him, and his part.
-    fn wanted(
-        &self,
-        is_router: impl Fn(SessionId) -> bool,
-    ) -> BTreeMap<(Name, SessionId), (SessionId, Part)> {
+    fn wanted(&self, routers: &[SessionId]) -> BTreeMap<(Name, SessionId), (SessionId, Part)> {
         let mut wanted = BTreeMap::new();
         let senders = self.senders();
         let upward = self.upward();
-        for to in self.routers(is_router) {
+        for to in routers {
             for (sender, sessions) in &senders {
                 // Where he comes from he is known.
-                if let (false, Some(from)) = (sessions.contains(&to), sessions.first()) {
-                    wanted.insert((*sender, to), (*from, Part::Sends));
+                if let (false, Some(from)) = (sessions.contains(to), sessions.first()) {
+                    wanted.insert((*sender, *to), (*from, Part::Sends));
                 }
             }
         }
@@ -558,7 +482,7 @@ impl Group {
     }
 
     /// The next routers: those that receive, and the one toward the root.
-    fn routers(&self, is_router: impl Fn(SessionId) -> bool) -> Vec<SessionId> {
+    pub(crate) fn routers(&self, is_router: impl Fn(SessionId) -> bool) -> Vec<SessionId> {
         let downward = self.receivers.iter().copied().filter(|session| is_router(*session));
         downward.chain(self.upward()).collect()
     }
@@ -591,27 +515,17 @@ impl Group {
     }
 }
 
-fn retry_after(tries: u32) -> Duration {
-    FIRST_RETRY * (1 << tries.min(MAX_DOUBLINGS))
-}
-
 /// The most members of one group at one router.
 const MAX_MEMBERS: usize = 16_384;
 /// A router brings those of many nodes.
 const MAX_MEMBERS_BY_SESSION: usize = 1024;
-/// Of a group at once; each is told to each next router.
-const MAX_REMOVALS: usize = 256;
 /// A kilobyte each.
 const MAX_MEMBERS_IN_ALL: usize = 65_536;
+/// Likewise; strangers' are among their names, too.
+const MAX_REMOVALS_IN_ALL: usize = 65_536;
 /// How often is looked whether everything is as it was.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A look-up and a handshake take less.
 const LOOK_WHEN_LOST: Duration = Duration::from_millis(100);
-/// A round trip to the next router, and its verification.
-const FIRST_RETRY: Duration = Duration::from_millis(200);
-/// So the longest wait is 6.4 s.
-const MAX_DOUBLINGS: u32 = 5;
-/// What a router that does not answer remembers ends with its time.
-const MAX_TRIES: u32 = 6;
 /// Who asks is answered by then, though a router further on has not answered.
 const ANSWER_AFTER: Duration = Duration::from_secs(2);

@@ -156,8 +156,9 @@ impl Switch {
     }
 
     fn was_removed(&self, group: &Name, membership: &Membership) -> bool {
-        let from_group = self.groups.get(group).map(|it| it.removals().against(membership));
-        self.removals().against(membership).is_some() || from_group.flatten().is_some()
+        let of_group = self.groups.get(group);
+        self.removals().against(membership).is_some()
+            || of_group.is_some_and(|it| it.removals.are_against(membership))
     }
 
     /// Where a group is: here, or by which next hop.
@@ -209,13 +210,17 @@ impl Switch {
         if peer != Some(pdu.source()) || !removal.is_of(&pdu.destination()) {
             return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
         }
-        if group.removals().would(&removal) == Noted::Known {
+        let would = group.removals.would(&removal);
+        if would == Noted::Known {
             let names = (pdu.destination(), pdu.source());
             self.answer_group(names, (from, pdu.tag()), NOTHING, now);
             return Ok(());
         }
         let busy = || Stop::new(DropReason::Overloaded, Reason::Overloaded(RETRY_WHEN_BUSY_MS));
-        if !group.has_room_for_removal() || !self.is_listened_to(from, now) {
+        let has_room = would == Noted::New
+            && self.groups.have_room_for_removal()
+            && self.has_room_for_name(from, now);
+        if !has_room || !self.is_listened_to(from, now) {
             return Err(busy());
         }
         let request = HeldPdu { session: from, pdu: pdu.as_bytes().to_vec() };
@@ -237,13 +242,19 @@ impl Switch {
             let stop = Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
             return self.stop(from, &pdu, &stop, now);
         };
+        let by = (from, self.charged_for(from, now));
         let Self { groups, plane, .. } = self;
         let Some(entry) = groups.get_mut(&group) else { return };
-        entry.remove(removal.clone(), from, |it| plane.is_router(it), now.instant);
+        let routers = entry.routers(|it| plane.is_router(it));
+        let replaced = entry.removals.note(removal.clone(), by, &routers, now.instant);
         let counts = |(name, session, it): (&Name, SessionId, &Member)| {
             removal.counts_against(&it.membership).then_some((*name, session))
         };
         let out: Vec<(Name, SessionId)> = entry.members().filter_map(counts).collect();
+        if let Some(replaced) = replaced {
+            self.charge_removal(by.1);
+            self.discharge_removals(replaced);
+        }
         self.put_out(group, (&out, Reason::NotAuthorised), now);
         self.answer_group((group, pdu.source()), (from, pdu.tag()), NOTHING, now);
         self.settle_group(group, now);
@@ -266,7 +277,7 @@ impl Switch {
         };
         if member == self.name() {
             let entry = self.groups.get_mut(&group);
-            if !entry.is_some_and(|it| it.note_removal_known(pdu.tag(), from)) {
+            if !entry.is_some_and(|it| it.removals.note_known(pdu.tag(), from)) {
                 self.plane.drop_pdu(DropReason::UnexpectedAnswer);
             }
             return None;
@@ -391,7 +402,8 @@ impl Switch {
         }
         let Self { groups, plane, .. } = self;
         let Some(entry) = groups.get_mut(&group) else { return };
-        for errand in entry.settle(|it| plane.is_router(it), now.instant) {
+        let routers = entry.routers(|it| plane.is_router(it));
+        for errand in entry.settle(&routers, now.instant) {
             match errand {
                 Errand::Tell { to, member, from, part } => {
                     self.tell_member((group, member), (from, to), part, now);
@@ -414,11 +426,16 @@ impl Switch {
                 }
             }
         }
-        self.groups.forget_if_empty(&group);
+        let over = self.groups.forget_if_empty(&group);
+        self.discharge_removals(over);
     }
 
     /// Looks whether a group is still where it was, and its members are still what they were.
     fn look_after_group(&mut self, group: Name, now: Now) {
+        if let Some(entry) = self.groups.get_mut(&group) {
+            let over = entry.removals.sweep(now.unix_s());
+            self.discharge_removals(over);
+        }
         let members: Vec<(Name, SessionId)> = match self.groups.get(&group) {
             Some(entry) => entry.members().map(|(name, from, _)| (*name, from)).collect(),
             None => return,

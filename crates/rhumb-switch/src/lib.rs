@@ -69,6 +69,7 @@ mod fast_path;
 mod flows;
 mod forward;
 mod grants;
+mod group_removals;
 mod groups;
 mod hand_over;
 mod job;

@@ -13,11 +13,12 @@ use crate::{CLOCK_SKEW_S, Membership, Removal, Verified};
 
 /// The removals that somebody has heard of. Clones are the same register: whoever judges by one
 /// judges by what is noted in any.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Removals(Arc<RwLock<Register>>);
 
-#[derive(Default)]
 struct Register {
+    /// The most there are, half of them domains' own.
+    most: usize,
     /// By issuer and by whom it removed.
     heard: HashMap<(Name, Name), Arc<Verified<Removal>>>,
     /// How many there are by each that was admitted to admit others, and by all of these.
@@ -37,7 +38,21 @@ pub enum Noted {
     Full,
 }
 
+impl Default for Removals {
+    fn default() -> Self {
+        Self::of_at_most(MAX_REMOVALS)
+    }
+}
+
 impl Removals {
+    /// A register with room for so many, half of them for domains' own; of the others one that was
+    /// admitted to admit others may fill an eighth.
+    pub fn of_at_most(most: usize) -> Self {
+        let (heard, by_admitters) = (HashMap::new(), HashMap::new());
+        let register = Register { most, heard, by_admitters, of_admitters: 0, revision: 0 };
+        Self(Arc::new(RwLock::new(register)))
+    }
+
     /// Has a removal count.
     pub fn note(&self, removal: Verified<Removal>) -> Noted {
         self.write().note(removal)
@@ -126,10 +141,11 @@ impl Register {
             Some(_) => return Noted::New,
             None => {}
         }
+        let half = self.most / 2;
         let own = self.by_admitters.get(&removal.issuer()).copied().unwrap_or(0);
         let is_full = match removal.authority() {
-            Some(_) => own >= MAX_OF_AN_ADMITTER || self.of_admitters >= MAX_REMOVALS / 2,
-            None => self.heard.len() - self.of_admitters >= MAX_REMOVALS / 2,
+            Some(_) => own >= half / PART_OF_AN_ADMITTER || self.of_admitters >= half,
+            None => self.heard.len() - self.of_admitters >= half,
         };
         if is_full { Noted::Full } else { Noted::New }
     }
@@ -186,5 +202,5 @@ impl Eq for Removals {}
 /// About 60 MB when full, half of which is for domains' own: a router that judges members of a
 /// domain of a million has room for one in thirty.
 const MAX_REMOVALS: usize = 1 << 16;
-/// What one that was admitted to admit others may fill: eight can fill what is for all of them.
-const MAX_OF_AN_ADMITTER: usize = 1 << 12;
+/// Of what is for all that were admitted to admit others, one may fill an eighth.
+const PART_OF_AN_ADMITTER: usize = 8;
