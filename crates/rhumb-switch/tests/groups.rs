@@ -2,6 +2,7 @@
 //! ways part, and reaches and is taken from nobody else.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use rhumb_io::memory::{Capture, Captured, Conditions};
 use rhumb_node::core::{Event, SendFailure};
 use rhumb_switch::DropReason;
 use rhumb_trust::{Identity, Membership, Removal, Window};
+use rhumb_wire::datagram::LANES;
 use rhumb_wire::group::{GroupAccept, GroupRequest, Part};
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
@@ -149,6 +151,50 @@ fn everybody_who_receives_has_one_copy_and_ways_have_one_between_routers() {
     assert_eq!([copies(&up), copies(&down), copies(&beside)], [10, 10, 0]);
     let made: Vec<u64> = (0..3).map(|router| scene.world.counters(router).copies).collect();
     assert_eq!(made, [20, 20, 10], "each goes 3, 3 and 2 ways");
+}
+
+#[test]
+fn routers_of_several_workers_spread_what_comes_on_any_lane() {
+    for (workers, steered) in [(2, true), (4, true), (8, true), (4, false)] {
+        let mut world = World::new();
+        world.config.link.workers = workers;
+        let mut scene = Scene::within(world, 2);
+        scene.world.routers.iter_mut().for_each(|router| router.steered = steered);
+        let mut members = Vec::new();
+        for lane in 0..LANES {
+            let identity = loop {
+                let identity = scene.world.identity(Role::Node);
+                if identity.name().0[0] % LANES == lane {
+                    break identity;
+                }
+            };
+            let node = scene.world.node_of(identity, usize::from(lane % 2));
+            scene.join(node, Part::Both);
+            members.push(node);
+        }
+        scene.world.run(3 * SECOND);
+        for round in 0..10 {
+            for (number, node) in members.iter().enumerate() {
+                scene.send(*node, &[&[number as u8][..], &[7; 300]].concat());
+            }
+            scene.world.run(SECOND / 5);
+            for (number, node) in members.iter().enumerate() {
+                let mut received = scene.received(*node);
+                received.sort();
+                let others = (0..LANES).filter(|it| usize::from(*it) != number);
+                let expected: Vec<Vec<u8>> = others.map(|it| vec![it]).collect();
+                assert_eq!(received, expected, "{workers} workers, {steered}, round {round}");
+            }
+        }
+        let gone = members.pop().unwrap();
+        scene.leave(gone);
+        scene.world.run(SECOND);
+        scene.send(members[0], b"1");
+        scene.send(gone, b"2");
+        scene.world.run(SECOND / 5);
+        assert!(scene.received(gone).is_empty());
+        assert_eq!(scene.received(members[1]), [b"1"], "what workers know of flows is of now");
+    }
 }
 
 #[test]
@@ -294,6 +340,77 @@ fn who_is_removed_hears_nothing_a_second_later_and_is_let_in_again_by_a_newer_wo
     scene.send(sender, b"4");
     scene.world.run(SECOND / 10);
     assert_eq!(scene.received(out), [b"4"], "admitted again");
+}
+
+/// Has somebody tell the first router of removals of these names. How many it took.
+fn taken(scene: &mut Scene, teller: &mut Stranger, by: Signer<'_>, names: Range<u16>) -> usize {
+    let (now, mut taken) = (scene.world.now, 0);
+    let window = Window::starting(now.unix_s(), 100);
+    for number in names {
+        let name = Name([number.to_be_bytes(); 16].concat().try_into().unwrap());
+        let (issuers, certificates) =
+            Removal::sign(by.0, by.1, name, now.unix_ms, window).unwrap().lists();
+        let mut data = Vec::new();
+        GroupRequest::Remove { issuers, certificates }.emit(&mut data);
+        let header = PduHeader::new(Action::GroupRequest, teller.name(), scene.name());
+        teller.inbox.clear();
+        teller.send(&mut scene.world, header, &data, &[]);
+        scene.world.run(SECOND / 100);
+        teller.settle(&mut scene.world);
+        let answers: Vec<Action> = teller.inbox.iter().map(|(header, _)| header.action).collect();
+        match answers.contains(&Action::GroupAccept) {
+            true => taken += 1,
+            false => assert_eq!(teller.nacks(), [Reason::Overloaded(200)]),
+        }
+    }
+    taken
+}
+
+/// Who removes, and as what he is admitted unless it is the owner.
+type Signer<'a> = (&'a Identity, Option<&'a Membership>);
+
+#[test]
+fn who_is_let_admit_others_leaves_the_owner_room_to_remove_and_what_has_ended_is_forgotten() {
+    let mut scene = Scene::new(1);
+    scene.member(0, Part::Receives);
+    let mut teller = Stranger::new(&mut scene.world, 0, Role::Node);
+    let owner = scene.group.clone();
+    for number in 0..9 {
+        let admitter = scene.world.identity(Role::Node);
+        let admitted = scene.admit(admitter.name(), Rights::ADMIT, 3600);
+        let names = 20 * number..20 * (number + 1);
+        let taken = taken(&mut scene, &mut teller, (&admitter, Some(&admitted)), names);
+        assert_eq!(taken, if number < 8 { 16 } else { 0 }, "admitter {number}");
+    }
+    assert_eq!(taken(&mut scene, &mut teller, (&owner, None), 500..640), 128);
+    // They hold for as long as clocks may differ by, besides.
+    scene.world.run(140 * SECOND);
+    let mut teller = Stranger::new(&mut scene.world, 0, Role::Node);
+    assert_eq!(taken(&mut scene, &mut teller, (&owner, None), 700..701), 0);
+    scene.world.run(40 * SECOND);
+    let mut teller = Stranger::new(&mut scene.world, 0, Role::Node);
+    assert_eq!(taken(&mut scene, &mut teller, (&owner, None), 700..701), 1);
+}
+
+#[test]
+fn removals_that_strangers_bring_are_among_their_names_until_the_group_is_forgotten() {
+    let mut world = World::new();
+    world.config.max_routes = 256;
+    let mut scene = Scene::within(world, 1);
+    let receiver = scene.member(0, Part::Receives);
+    let mut teller = Stranger::new(&mut scene.world, 0, Role::Node);
+    let owner = scene.group.clone();
+    for round in 0..2 {
+        let taken = taken(&mut scene, &mut teller, (&owner, None), 0..40);
+        assert_eq!(taken, 32, "an eighth of the names that the router has room for");
+        if round == 0 {
+            scene.leave(receiver);
+            scene.world.run(SECOND);
+            assert_eq!(scene.groups(0), (0, 0));
+            scene.join(receiver, Part::Receives);
+            scene.world.run(SECOND);
+        }
+    }
 }
 
 #[test]
