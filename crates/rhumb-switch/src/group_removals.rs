@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rhumb_link::{SessionId, Source};
 use rhumb_trust::{Membership, Noted, Removal, Removals, Verified};
