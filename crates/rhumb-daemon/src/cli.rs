@@ -43,7 +43,7 @@ pub use group::{
 };
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand};
-pub use ports::{ForwardArguments, Local, Offered, ServeArguments, Wanted};
+pub use ports::{ForwardArguments, Local, Offered, ProxyArguments, ServeArguments, Wanted};
 pub use stamp::{
     CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,
     StampTask,
@@ -113,6 +113,8 @@ pub enum Command {
     Serve(ServeArguments),
     /// Bring a port that somebody offers under a name to an address of this host
     Forward(ForwardArguments),
+    /// Let programs that can use a proxy reach names, as hosts NAME.rhumb.internal
+    Proxy(ProxyArguments),
     /// Receive what is sent to a group, or send to it: one message to everybody in it
     Group(GroupArguments),
     /// Measure the round trip to a name

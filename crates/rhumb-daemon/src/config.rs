@@ -134,7 +134,7 @@ pub struct RouterSettings {
 }
 
 /// What a node runs with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NodeSettings {
     pub(crate) router: RouterChoice,
     /// Its key file; without one, a key is made for this run.

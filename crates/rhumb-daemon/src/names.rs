@@ -12,6 +12,7 @@
 //! ([decision 0041](../../../docs/decisions/0041-book-of-names.md)).
 
 pub mod book;
+pub mod host;
 mod label;
 
 use std::path::Path;
@@ -96,9 +97,13 @@ fn enter(label: &Label, name: Name, path: &Path) -> bool {
 }
 
 fn resolve(text: &str, book: &Book) -> Result<Name, String> {
+    resolve_by(text, book, |label| label == text)
+}
+
+fn resolve_by(text: &str, book: &Book, is_meant: impl Fn(&str) -> bool) -> Result<Name, String> {
     let called: Vec<&book::Entry> = book
         .entries()
-        .filter(|entry| entry.label.as_str() == text || begins(entry.name, text))
+        .filter(|entry| is_meant(entry.label.as_str()) || begins(entry.name, text))
         .collect();
     let mut names: Vec<Name> = called.iter().map(|entry| entry.name).collect();
     names.sort_unstable();

@@ -1,13 +1,20 @@
-//! What `rhumb serve` and `rhumb forward` share: one TCP connection on one stream, each direction
-//! ending by itself, and how much is said about those that failed.
+//! What `rhumb serve`, `forward` and `proxy` share: one TCP connection on one stream, each
+//! direction ending by itself, datagrams of programs, and how much is said about what failed.
+
+pub mod associations;
+pub mod datagrams;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rhumb_node::{Stream, StreamError, stream_error};
+use rhumb_node::{Node, Stream, StreamError, stream_error};
 use tokio::io::copy_bidirectional_with_sizes;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::clock;
+use crate::failure::{Failure, Outcome};
 
 /// What went over a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +35,34 @@ pub async fn carry(mut stream: Stream, mut tcp: TcpStream) -> io::Result<Carried
     let (received, sent) =
         copy_bidirectional_with_sizes(&mut stream, &mut tcp, BUFFER, BUFFER).await?;
     Ok(Carried { received, sent })
+}
+
+/// Listens for programs of this host, and says where.
+///
+/// # Errors
+///
+/// When the address is taken, or not this host's.
+pub async fn listen(local: SocketAddr) -> Outcome<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(local).await.map_err(|error| taken(local, &error))?;
+    let local = listener.local_addr().map_err(Failure::setup)?;
+    Ok((listener, local))
+}
+
+/// What is wrong with a local address.
+pub fn taken(local: SocketAddr, error: &io::Error) -> Failure {
+    Failure::setup_text(format!("cannot listen on {local}: {error}; choose another port"))
+}
+
+/// Waits until a node has ended, which says why.
+///
+/// # Errors
+///
+/// Always: nobody here ends it.
+pub async fn until_ended<T>(node: &Node) -> Outcome<T> {
+    let mut standing = node.watch();
+    while standing.changed().await.is_some() {}
+    node.status().await.map_err(Failure::operation)?;
+    Err(Failure::operation_text("the node has ended"))
 }
 
 /// What broke, for people: the stream's own reason, if it was that.

@@ -18,6 +18,13 @@ pub struct Port {
     messages: mpsc::Receiver<Message>,
 }
 
+/// Sends from a [`Port`], beside who receives there.
+#[derive(Debug, Clone)]
+pub struct PortSender {
+    node: Node,
+    number: u16,
+}
+
 impl Node {
     /// Begins to receive what `admits` send to a port; 0 takes any that is free. Ports of datagrams
     /// are not those of streams.
@@ -74,8 +81,7 @@ impl Port {
     /// # Errors
     /// As there.
     pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), DatagramError> {
-        let ports = Ports { from: self.number, to: to_port };
-        self.node.connect(to).await?.send_between(ports, body).await
+        self.sender().send_to(to, to_port, body).await
     }
 
     /// Answers a datagram, in the name that it was for.
@@ -83,15 +89,39 @@ impl Port {
     /// # Errors
     /// As [`Node::send_to`], and when its sender takes no answer.
     pub async fn reply(&self, message: &Message, body: &[u8]) -> Result<(), DatagramError> {
-        let to = message.from_port.ok_or(DatagramError::NoAnswerTaken)?;
-        let connection = self.node.handle.connect(message.to, message.from).await?;
-        connection.send_between(Ports { from: self.number, to }, body).await
+        self.sender().reply(message, body).await
+    }
+
+    /// What sends from this port elsewhere, and for as long as it likes.
+    pub fn sender(&self) -> PortSender {
+        PortSender { node: self.node.clone(), number: self.number }
     }
 
     /// The next datagram for this port; `None` when the node has left. What a program does not
     /// receive in time is dropped, oldest kept, and counted in [`crate::Status::drops`].
     pub async fn receive(&mut self) -> Option<Message> {
         self.messages.recv().await
+    }
+}
+
+impl PortSender {
+    /// As [`Port::send_to`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), DatagramError> {
+        let ports = Ports { from: self.number, to: to_port };
+        self.node.connect(to).await?.send_between(ports, body).await
+    }
+
+    /// As [`Port::reply`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn reply(&self, message: &Message, body: &[u8]) -> Result<(), DatagramError> {
+        let to = message.from_port.ok_or(DatagramError::NoAnswerTaken)?;
+        let connection = self.node.handle.connect(message.to, message.from).await?;
+        connection.send_between(Ports { from: self.number, to }, body).await
     }
 }
 

@@ -56,7 +56,7 @@ pub use config::{
     Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S, Remote, RouterChoice,
 };
 pub use connections::{Connection, Listener, Stream, stream_error};
-pub use datagrams::Port;
+pub use datagrams::{Port, PortSender};
 pub use driver::{GroupState, ReceiveReport, SendReport, ServiceState, Standing, StandingWatch};
 pub use error::{GroupError, NodeError, PingError, SendError, ServeError};
 pub use group::Group;

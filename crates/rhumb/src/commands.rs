@@ -13,6 +13,7 @@ pub(crate) mod keyserver;
 pub(crate) mod member;
 pub(crate) mod name;
 pub(crate) mod ping;
+pub(crate) mod proxy;
 pub(crate) mod receive;
 pub(crate) mod rib;
 pub(crate) mod router;

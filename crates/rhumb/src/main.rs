@@ -36,6 +36,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
     let file = ConfigFile::find(line.config.as_deref())?;
     start_log(line.log.as_deref(), &file)?;
     let with_parent = line.with_parent;
+    let node = |arguments| file.node(arguments);
     let outcome = match &line.command {
         Command::Demo(arguments) => {
             let domains = arguments.domains;
@@ -59,22 +60,15 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             let settings = file.receive(arguments)?;
             commands::receive::run(arguments, &settings, with_parent, line.quiet, form)
         }
-        Command::Serve(arguments) => {
-            commands::serve::run(arguments, &file.node(&arguments.node)?, with_parent, form)
-        }
-        Command::Forward(arguments) => {
-            commands::forward::run(arguments, &file.node(&arguments.node)?, with_parent, form)
-        }
+        Command::Serve(it) => commands::serve::run(it, &node(&it.node)?, with_parent, form),
+        Command::Forward(it) => commands::forward::run(it, &node(&it.node)?, with_parent, form),
+        Command::Proxy(it) => commands::proxy::run(it, &node(&it.node)?, with_parent, form),
         Command::Group(group) => {
             let settings = file.node(group.command.node())?;
             commands::group::run(&group.command, &settings, with_parent, form)
         }
-        Command::Ping(arguments) => {
-            commands::ping::run(arguments, &file.node(&arguments.node)?, with_parent, form)
-        }
-        Command::Trace(arguments) => {
-            commands::trace::run(arguments, &file.node(&arguments.node)?, with_parent, form)
-        }
+        Command::Ping(it) => commands::ping::run(it, &node(&it.node)?, with_parent, form),
+        Command::Trace(it) => commands::trace::run(it, &node(&it.node)?, with_parent, form),
         Command::Keyserver(arguments) => {
             let settings = file.keyserver(arguments)?;
             commands::keyserver::run(&settings, arguments.check, with_parent, form)

@@ -38,6 +38,7 @@ mod neighbours;
 mod path_mtu;
 mod ports;
 mod privileges;
+mod proxy;
 mod python_client;
 mod receive_rules;
 mod rib_parent;

@@ -1,4 +1,4 @@
-//! The command lines of `rhumb serve` and `rhumb forward`.
+//! The command lines of `rhumb serve`, `rhumb forward` and `rhumb proxy`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -19,9 +19,12 @@ pub struct ServeArguments {
     /// or that of an AdCert given
     #[arg(value_name = "[NAME:]PORT")]
     pub service: Offered,
-    /// Where the program listens, over TCP [default: the same port of 127.0.0.1]
+    /// Where the program listens [default: the same port of 127.0.0.1]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub to: Option<SocketAddr>,
+    /// It speaks UDP: offer a port of datagrams, which is another one than that of TCP
+    #[arg(long)]
+    pub udp: bool,
     /// Let this name use it; may be repeated. Nobody else can, not even learn that it is there
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub allow: Vec<Name>,
@@ -44,12 +47,27 @@ pub struct ServeArguments {
 /// `rhumb forward`
 #[derive(Debug, Args)]
 pub struct ForwardArguments {
-    /// Where programs of this host connect to, over TCP [address by default: 127.0.0.1]
+    /// Where programs of this host connect to [address by default: 127.0.0.1]
     #[arg(value_name = "[ADDR:]PORT")]
     pub local: Local,
     /// Whose port it leads to
     #[arg(value_name = "NAME:PORT")]
     pub service: Wanted,
+    /// It was offered with --udp: carry datagrams
+    #[arg(long)]
+    pub udp: bool,
+    /// The node that connects: its name is what `--allow` there is about.
+    #[command(flatten)]
+    pub node: NodeArguments,
+}
+
+/// `rhumb proxy`
+#[derive(Debug, Args)]
+pub struct ProxyArguments {
+    /// Where programs of this host find the proxy, both SOCKS 5 and HTTP [address by default:
+    /// 127.0.0.1]
+    #[arg(value_name = "[ADDR:]PORT", default_value = "1080")]
+    pub local: Local,
     /// The node that connects: its name is what `--allow` there is about.
     #[command(flatten)]
     pub node: NodeArguments,

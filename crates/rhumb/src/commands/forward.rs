@@ -11,12 +11,13 @@ use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::membership::{check_peer, joined};
 use rhumb_daemon::output::{Form, bytes_text};
-use rhumb_daemon::ports::{Carried, Seldom, carry, reason};
-use rhumb_node::Node;
+use rhumb_daemon::ports::datagrams::bring;
+use rhumb_daemon::ports::{Carried, Seldom, carry, listen, reason, taken, until_ended};
+use rhumb_node::{DatagramError, Node};
 use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
 /// Runs the command.
@@ -30,10 +31,10 @@ pub(crate) fn run(
     check_peer(settings, name)?;
     joined(settings, with_parent, Ok(()), |node| async move {
         let local = arguments.local.0;
-        let listener = TcpListener::bind(local).await.map_err(|error| {
-            Failure::setup_text(format!("cannot listen on {local}: {error}; choose another port"))
-        })?;
-        let local = listener.local_addr().map_err(Failure::setup)?;
+        if arguments.udp {
+            return carry_datagrams(&node, local, (name, port), form).await;
+        }
+        let (listener, local) = listen(local).await?;
         // Whoever is not there, or does not let us in, is known before a program relies on it.
         node.connect(name).await.map_err(Failure::setup)?;
         form.print(&Ready { own: node.name(), local, name, port });
@@ -50,18 +51,34 @@ pub(crate) fn run(
                     Err(error) => return Err(Failure::operation(error)),
                 },
                 Some(_) = connections.join_next() => {}
-                // A node that has ended says why.
-                () = has_ended(&node) => {
-                    node.status().await.map_err(Failure::operation)?;
-                }
+                ended = until_ended(&node) => return ended,
             }
         }
     })
 }
 
-async fn has_ended(node: &Node) {
-    let mut standing = node.watch();
-    while standing.changed().await.is_some() {}
+async fn carry_datagrams(
+    node: &Node,
+    local: SocketAddr,
+    (name, port): (Name, u16),
+    form: Form,
+) -> Outcome {
+    let socket = UdpSocket::bind(local).await.map_err(|error| taken(local, &error))?;
+    let local = socket.local_addr().map_err(Failure::setup)?;
+    node.connect(name).await.map_err(Failure::setup)?;
+    form.print(&Ready { own: node.name(), local, name, port });
+    let told = Arc::new(Seldom::default());
+    let tell = move |error: DatagramError| {
+        if told.may_say(clock::now().instant) {
+            form.print(&Ended { outcome: Err(error.to_string()) });
+        }
+    };
+    tokio::select! {
+        carried = bring(node.clone(), socket, (name, port), tell) => {
+            carried.map_err(Failure::operation)
+        }
+        ended = until_ended(node) => ended,
+    }
 }
 
 /// Where it leads.

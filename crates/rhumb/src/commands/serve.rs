@@ -20,7 +20,8 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::output::{Form, bytes_text};
-use rhumb_daemon::ports::{Carried, Seldom, carry, reason};
+use rhumb_daemon::ports::datagrams::Offered;
+use rhumb_daemon::ports::{Carried, Seldom, carry, reason, until_ended};
 use rhumb_node::{Admits, BUSY, Node, PORT_CLOSED, Refusal, SERVICE_FAILED, Stream, Wanted};
 use rhumb_trust::AdCert;
 use rhumb_wire::Name;
@@ -70,11 +71,20 @@ pub(crate) fn run(
         for ad_cert in ad_certs {
             served.push(node.serve(ad_cert).await.map_err(Failure::setup)?);
         }
-        let mut listener = node.listen(port, admits).map_err(Failure::setup)?;
         helpers.spawn(tell_refusals(node.refusals(), form));
-        let name = arguments.service.name.unwrap_or(node.name());
-        form.print(&Ready { name, port, to, router: node.router().await, admin });
-        let program = Arc::new(Program { only: arguments.service.name, to, form });
+        let (only, udp) = (arguments.service.name, arguments.udp);
+        let name = only.unwrap_or(node.name());
+        let ready = Ready { name, port, udp, to, router: node.router().await, admin };
+        if udp {
+            let offered =
+                Offered { port: node.bind(port, admits).map_err(Failure::setup)?, only, to };
+            form.print(&ready);
+            offered.carry(|peer| form.print(&News::Connected { peer })).await;
+            return until_ended(&node).await;
+        }
+        let mut listener = node.listen(port, admits).map_err(Failure::setup)?;
+        form.print(&ready);
+        let program = Arc::new(Program { only, to, form });
         let mut connections = JoinSet::new();
         while let Some(stream) = listener.accept().await {
             // Those that are done.
@@ -85,8 +95,7 @@ pub(crate) fn run(
             }
             connections.spawn(Arc::clone(&program).serve(stream));
         }
-        node.status().await.map_err(Failure::operation)?;
-        Err(Failure::operation_text("the node has ended"))
+        until_ended(&node).await
     })
 }
 
@@ -188,6 +197,7 @@ async fn tell_refusals(mut refusals: Receiver<Refusal>, form: Form) {
 struct Ready {
     name: Name,
     port: u16,
+    udp: bool,
     to: SocketAddr,
     router: Option<Name>,
     admin: Option<Admin>,
@@ -200,6 +210,7 @@ impl Serialize for Ready {
             "role": "service",
             "name": self.name.to_string(),
             "port": self.port,
+            "udp": self.udp,
             "to": self.to.to_string(),
             "router": self.router.map(|name| name.to_string()),
             "admin": self.admin,
@@ -211,7 +222,8 @@ impl Serialize for Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, port, to, .. } = self;
-        write!(f, "ready: others reach {to} with `rhumb forward PORT {name}:{port}`")?;
+        let udp = if self.udp { "--udp " } else { "" };
+        write!(f, "ready: others reach {to} with `rhumb forward {udp}PORT {name}:{port}`")?;
         match &self.admin {
             Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
             None => Ok(()),
