@@ -30,6 +30,7 @@ use crate::budgets::Cost;
 use crate::changes::Grounds;
 use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, split_names};
 use crate::grants::{Acceptance, Grant};
+use crate::groups::Group;
 use crate::job::{HeldPdu, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::joining::wanted;
@@ -278,7 +279,8 @@ impl Switch {
         if pdu.action() == Action::GroupRequest {
             return self.handle_group_request(from, pdu, &grant, now).map(|()| None);
         }
-        if pdu.action() == Action::Data && self.groups.get(&pdu.destination()).is_some() {
+        let group = self.groups.get(&pdu.destination()).filter(|_| pdu.action() == Action::Data);
+        if group.is_some_and(Group::is_in_use) {
             return self.spread((from, as_of), pdu, &grant, now).map(|()| None);
         }
         let next = self.next_hop((source, pdu.destination()), from, now)?;
@@ -569,10 +571,22 @@ impl Switch {
     ) -> Result<(Vec<Certificate>, usize), Stop> {
         let chain = self.chain_to_present(grant, (from, next, toward), now)?;
         let path = grant.chain.routers().collect();
+        Ok(self.presented((source, path), next, chain, now))
+    }
+
+    /// It is noted that this chain of a source, by this path, is presented to the next router. The
+    /// chain, and its bytes in a PDU.
+    pub(crate) fn presented(
+        &mut self,
+        (source, path): (Name, Vec<Name>),
+        next: SessionId,
+        chain: Vec<Certificate>,
+        now: Now,
+    ) -> (Vec<Certificate>, usize) {
         let presented = Acceptance { until: None, presented_at: now.instant, path };
         self.admission.note_presented(source, next, presented);
         let len = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
-        Ok((chain, len))
+        (chain, len)
     }
 
     /// The grant's chain, or what of it shows outside of our domain, and our own certificate for

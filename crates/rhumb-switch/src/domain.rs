@@ -86,6 +86,11 @@ impl Place {
         level.map_or(0, |levels| u8::try_from(levels).unwrap_or(u8::MAX))
     }
 
+    /// The domain's word that this router is a border of it, while it holds.
+    fn border_word(&self, now: Now) -> Option<Certificate> {
+        self.border.clone().filter(|word| word.not_after_s >= now.unix_s())
+    }
+
     /// For whoever runs it.
     pub(crate) fn status(&self, now: Now) -> DomainStatus {
         let Domain { name, around, .. } = &self.domain;
@@ -179,10 +184,7 @@ impl Switch {
         let by = last.unwrap_or(known.origin());
         let Some(place) = self.transit.place() else { return Err(no_way()) };
         let Domain { name: own, mut around, customers, .. } = place.domain.clone();
-        let holds = |word: &&Certificate| word.not_after_s >= now.unix_s();
-        let Some(border) = place.border.as_ref().filter(holds).cloned() else {
-            return Err(outside());
-        };
+        let border = place.border_word(now).ok_or_else(outside)?;
         if by != own {
             chain.extend(self.exports_of(by, from, now)?);
         }
@@ -201,6 +203,27 @@ impl Switch {
             true => Ok(chain),
             false => Err(no_way()),
         }
+    }
+
+    /// The domain at whose border this router stands.
+    pub(crate) fn domain_at_border(&self) -> Option<Name> {
+        let place = self.transit.place()?;
+        place.border.as_ref().map(|_| place.domain.name)
+    }
+
+    /// The certificates by which this router's domain itself, at whose border it stands, is
+    /// presented to a router outside, and their bytes in a PDU.
+    pub(crate) fn present_domain(
+        &mut self,
+        domain: Name,
+        next: SessionId,
+        now: Now,
+    ) -> Result<(Vec<Certificate>, usize), Stop> {
+        let border = self.transit.place().and_then(|place| place.border_word(now));
+        let border = border.filter(|word| word.issuer == domain).ok_or_else(outside)?;
+        let peer = self.plane.peer(next).map(|peer| peer.name).ok_or_else(no_way)?;
+        let own = self.publishing.delegation_to(peer, now).ok_or_else(no_way)?;
+        Ok(self.presented((domain, vec![self.name()]), next, vec![border, own], now))
     }
 
     /// Whether a border of one of these domains is the next router towards a destination.

@@ -93,9 +93,8 @@ impl GroupRemovals {
         }
     }
 
-    /// Who is charged with all of them.
-    pub(crate) fn charged(&self) -> impl Iterator<Item = Charged> {
-        self.removed.values().map(|it| it.charged)
+    pub(crate) fn are_none(&self) -> bool {
+        self.removed.is_empty()
     }
 
     pub(crate) fn forget_session(&mut self, session: SessionId) {
@@ -108,10 +107,12 @@ impl GroupRemovals {
         passing.map(|passing| passing.is_known = true).is_some()
     }
 
-    /// What next routers are to be told now; `due` is no later than when one is to be told next.
+    /// What next routers are to be told now, but for what is not for them; `due` is no later than
+    /// when one is to be told next.
     pub(crate) fn due_to_tell(
         &mut self,
         routers: &[SessionId],
+        is_kept_from: impl Fn(SessionId, &Removal) -> bool,
         now: Instant,
         due: &mut Instant,
     ) -> Vec<ToTell> {
@@ -123,10 +124,12 @@ impl GroupRemovals {
         }
         let mut told = Vec::new();
         for ((number, to), passing) in &mut self.passed_on {
-            if passing.is_known || passing.tries >= MAX_TRIES {
+            let Some(it) = self.removed.get(number) else { continue };
+            let is_over = passing.is_known || passing.tries >= MAX_TRIES;
+            if is_over || is_kept_from(*to, &it.removal) {
                 continue;
             }
-            if let Some(it) = self.removed.get(number).filter(|_| passing.again_at <= now) {
+            if passing.again_at <= now {
                 passing.again_at = now + retry_after(passing.tries);
                 passing.tries += 1;
                 told.push((*to, *number, it.removal.clone()));

@@ -19,7 +19,7 @@ use rhumb_trust::{Membership, Removal, Verified};
 use rhumb_wire::Name;
 use rhumb_wire::group::Part;
 
-use crate::group_removals::{Charged, GroupRemovals, MAX_TRIES, retry_after};
+use crate::group_removals::{GroupRemovals, MAX_TRIES, retry_after};
 
 /// All groups that somebody here is a part of.
 #[derive(Default)]
@@ -109,14 +109,41 @@ struct Told {
 /// What a router is to do about a group.
 #[derive(Debug, Clone)]
 pub(crate) enum Errand {
-    /// Tell a next router that somebody, whom this session brought, is a part of it.
-    Tell { to: SessionId, member: Name, from: SessionId, part: Part },
+    /// Tell a next router that somebody is a part of it.
+    Tell { to: SessionId, member: Name, as_what: Shown },
     /// Tell it that he is no longer.
     TellLeft { to: SessionId, member: Name },
     /// Tell it that somebody was removed.
     TellRemoved { to: SessionId, number: u32, removal: Arc<Verified<Removal>> },
     /// Answer whoever asked.
     Answer { member: Name, from: SessionId },
+}
+
+/// As what somebody is told of to a next router.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) part: Part,
+    /// The member whose membership shows it: he, or one whom he admitted, if he is a domain.
+    pub(crate) by: Name,
+    /// Who brought that one.
+    pub(crate) from: SessionId,
+}
+
+/// The next routers of a group.
+#[derive(Debug, Default)]
+pub(crate) struct NextRouters {
+    /// Those that receive, and the one toward the root.
+    pub(crate) all: Vec<SessionId>,
+    /// Those of them that are outside of the domain at whose border this router stands.
+    pub(crate) outside: Vec<SessionId>,
+    pub(crate) domain: Option<Name>,
+}
+
+impl NextRouters {
+    /// The domain that a router is outside of, if it is.
+    pub(crate) fn domain_for(&self, router: SessionId) -> Option<Name> {
+        self.domain.filter(|_| self.outside.contains(&router))
+    }
 }
 
 impl Told {
@@ -173,7 +200,10 @@ impl Groups {
         let now = member.asked_at;
         self.concern(session, group);
         self.concern_way(&way, group);
-        let entry = self.groups.entry(group).or_insert_with(|| Group::new(way, now));
+        let entry = self.groups.entry(group).or_insert_with(|| Group::new(way.clone(), now));
+        if !entry.is_in_use() {
+            entry.way = way;
+        }
         entry.due = now;
         // Who asks again while he waits waits since he asked first.
         let before = entry.members.get(&(name, session)).filter(|it| !it.is_answered);
@@ -191,7 +221,7 @@ impl Groups {
             self.concern_way(way, group);
         }
         let Some(entry) = self.groups.get_mut(&group) else { return false };
-        let is_lost = entry.way == Way::Lost && way.is_none();
+        let is_lost = entry.way == Way::Lost && way.is_none() && entry.is_in_use();
         entry.way_due = now + if is_lost { LOOK_WHEN_LOST } else { LOOK_EVERY };
         let other = way.filter(|way| *way != entry.way);
         other.map(|way| entry.way = way).is_some()
@@ -257,19 +287,16 @@ impl Groups {
         groups
     }
 
-    /// Forgets a group in which there is nobody, and nobody to be told so. Who was charged with its
-    /// removals.
-    pub(crate) fn forget_if_empty(&mut self, name: &Name) -> Vec<Charged> {
-        let is_empty = |group: &Group| group.members.is_empty() && group.told.is_empty();
-        if !self.groups.get(name).is_some_and(is_empty) {
-            return Vec::new();
+    /// Forgets a group in which there is nobody, and nobody to be told so, nor to be kept out.
+    pub(crate) fn forget_if_empty(&mut self, name: &Name) {
+        let is_empty = |group: &Group| !group.is_in_use() && group.removals.are_none();
+        if self.groups.get(name).is_some_and(is_empty) {
+            self.groups.remove(name);
+            self.of_session.retain(|_, groups| {
+                groups.retain(|other| other != name);
+                !groups.is_empty()
+            });
         }
-        self.of_session.retain(|_, groups| {
-            groups.retain(|other| other != name);
-            !groups.is_empty()
-        });
-        let group = self.groups.remove(name);
-        group.map_or(Vec::new(), |group| group.removals.charged().collect())
     }
 
     /// Those that are to be looked at by now.
@@ -295,6 +322,12 @@ impl Group {
             due: now,
             way_due: now + LOOK_EVERY,
         }
+    }
+
+    /// Whether somebody is a part of it, or a next router is to hear that nobody is. Otherwise it
+    /// is kept for its removals alone.
+    pub(crate) fn is_in_use(&self) -> bool {
+        !self.members.is_empty() || !self.told.is_empty()
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = (&Name, SessionId, &Member)> {
@@ -385,19 +418,24 @@ impl Group {
 
     /// What is to be done now about these next routers, and until when nothing is if nothing
     /// happens.
-    pub(crate) fn settle(&mut self, routers: &[SessionId], now: Instant) -> Vec<Errand> {
+    pub(crate) fn settle(&mut self, routers: &NextRouters, now: Instant) -> Vec<Errand> {
         let mut due = now + LOOK_EVERY;
-        let to_tell = self.removals.due_to_tell(routers, now, &mut due).into_iter();
+        // Whom a domain admitted nobody outside was told of, so nobody is told that he is removed.
+        let stays_inside = |to, removal: &Removal| {
+            routers.domain_for(to).is_some_and(|domain| removal.is_of(&domain))
+        };
+        let to_tell = self.removals.due_to_tell(&routers.all, stays_inside, now, &mut due);
         let tell = |(to, number, removal)| Errand::TellRemoved { to, number, removal };
-        let mut errands: Vec<Errand> = to_tell.map(tell).collect();
+        let mut errands: Vec<Errand> = to_tell.into_iter().map(tell).collect();
         let wanted = self.wanted(routers);
         for (&(member, to), told) in &mut self.told {
             if told.part.is_some() && !wanted.contains_key(&(member, to)) {
                 *told = Told::nothing(now);
             }
         }
-        for (&(member, to), &(from, part)) in &wanted {
-            let until_s = self.members.get(&(member, from)).map_or(0, |it| it.until_s);
+        for (&(member, to), &as_what) in &wanted {
+            let Shown { part, by, from } = as_what;
+            let until_s = self.members.get(&(by, from)).map_or(0, |it| it.until_s);
             let told = self.told.entry((member, to)).or_insert(Told::nothing(now));
             if told.part != Some(part) {
                 // Who sends goes on while it becomes one that receives, too.
@@ -408,7 +446,7 @@ impl Group {
             if is_old && told.again_at <= now {
                 (told.again_at, told.until_s) = (now + retry_after(told.tries), until_s);
                 told.tries += 1;
-                errands.push(Errand::Tell { to, member, from, part });
+                errands.push(Errand::Tell { to, member, as_what });
             }
             if is_old {
                 due = due.min(told.again_at);
@@ -457,26 +495,27 @@ impl Group {
         answered.into_iter().filter_map(answer).collect()
     }
 
-    /// What next routers are to know: by member and router, who brought him, and his part.
-    fn wanted(&self, routers: &[SessionId]) -> BTreeMap<(Name, SessionId), (SessionId, Part)> {
+    /// What next routers are to know, by member and router.
+    fn wanted(&self, routers: &NextRouters) -> BTreeMap<(Name, SessionId), Shown> {
         let mut wanted = BTreeMap::new();
         let senders = self.senders();
         let upward = self.upward();
-        for to in routers {
+        for to in &routers.all {
             for (sender, sessions) in &senders {
                 // Where he comes from he is known.
                 if let (false, Some(from)) = (sessions.contains(to), sessions.first()) {
-                    wanted.insert((*sender, *to), (*from, Part::Sends));
+                    let (part, by, from) = (Part::Sends, *sender, *from);
+                    wanted.insert((*sender, *to), Shown { part, by, from });
                 }
             }
         }
         if let Some(to) = upward
-            && let Some((member, from)) = self.receiver_for(to)
+            && let Some((member, (by, from))) = self.receiver_for(to, routers.domain_for(to))
         {
             let also_sends = wanted.get(&(member, to)).copied();
-            let (from, part) =
-                also_sends.map_or((from, Part::Receives), |(from, _)| (from, Part::Both));
-            wanted.insert((member, to), (from, part));
+            let receives = Shown { part: Part::Receives, by, from };
+            let both = also_sends.map(|sends| Shown { part: Part::Both, ..sends });
+            wanted.insert((member, to), both.unwrap_or(receives));
         }
         wanted
     }
@@ -498,20 +537,29 @@ impl Group {
         senders
     }
 
-    /// One that receives for all here: whoever the router was told of already, as long as he is
-    /// there, and otherwise the one who stays longest.
-    fn receiver_for(&self, upward: SessionId) -> Option<(Name, SessionId)> {
+    /// One that receives for all here, and who shows it. To a router outside of a domain that is
+    /// the domain, if it admitted somebody here. Otherwise it is whoever the router was told of
+    /// already, as long as he is there, and then the one who stays longest.
+    fn receiver_for(
+        &self,
+        upward: SessionId,
+        domain: Option<Name>,
+    ) -> Option<(Name, (Name, SessionId))> {
         let ours = self
             .members
             .iter()
             .filter(|((_, session), member)| member.part.receives() && *session != upward);
-        let rank = |((name, session), member): &(&(Name, SessionId), &Member)| {
-            let told = self.told.get(&(*name, upward));
+        let shown = ours.map(|(key, member)| {
+            let admitted = |it: &Name| member.membership.shares().any(|(name, _)| name == *it);
+            (domain.filter(admitted).unwrap_or(key.0), *key, member.until_s)
+        });
+        let rank = |(shown, key, until_s): &(Name, (Name, SessionId), u64)| {
+            let told = self.told.get(&(*shown, upward));
             let is_refused = told.is_some_and(|told| told.is_refused);
             let is_told = told.and_then(|told| told.part).is_some_and(Part::receives);
-            (!is_refused, is_told, member.until_s, *name, *session)
+            (!is_refused, domain == Some(*shown), is_told, *until_s, *key)
         };
-        ours.max_by_key(rank).map(|(key, _)| *key)
+        shown.max_by_key(rank).map(|(shown, key, _)| (shown, key))
     }
 }
 

@@ -23,7 +23,7 @@ use rhumb_wire::{Action, Name, Pdu, PduHeader, Rights};
 
 use crate::answer::CHAIN_AHEAD_TAG;
 use crate::grants::Grant;
-use crate::groups::{Errand, Group, LOOK_EVERY, Member, Way};
+use crate::groups::{Errand, Group, LOOK_EVERY, Member, NextRouters, Shown, Way};
 use crate::job::{HeldPdu, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::next_hop::Stop;
@@ -318,7 +318,8 @@ impl Switch {
                 entry.members().find(|(member, session, _)| **member == name && *session != from);
             let Some(ingress) = ingress.map(|(_, session, _)| session) else { return true };
             let about = PduHeader { tag: pdu.tag(), ..PduHeader::new(Action::Data, name, group) };
-            self.send_nack(ingress, about, nack, now);
+            let reporter = nack.reporter.filter(|_| !self.is_outside(ingress, now));
+            self.send_nack(ingress, about, Nack { reporter, ..nack }, now);
             return true;
         }
         let wait_ms = if is_about_data { 0 } else { wait_ms };
@@ -400,13 +401,12 @@ impl Switch {
         if entry.way_due <= now.instant {
             self.look_after_group(group, now);
         }
-        let Self { groups, plane, .. } = self;
-        let Some(entry) = groups.get_mut(&group) else { return };
-        let routers = entry.routers(|it| plane.is_router(it));
+        let routers = self.next_routers(&group, now);
+        let Some(entry) = self.groups.get_mut(&group) else { return };
         for errand in entry.settle(&routers, now.instant) {
             match errand {
-                Errand::Tell { to, member, from, part } => {
-                    self.tell_member((group, member), (from, to), part, now);
+                Errand::Tell { to, member, as_what } => {
+                    self.tell_member((group, member), to, as_what, now);
                 }
                 Errand::TellLeft { to, member } => {
                     let (names, about) = ((group, member), (to, CHAIN_AHEAD_TAG));
@@ -426,8 +426,14 @@ impl Switch {
                 }
             }
         }
-        let over = self.groups.forget_if_empty(&group);
-        self.discharge_removals(over);
+        self.groups.forget_if_empty(&group);
+    }
+
+    fn next_routers(&self, group: &Name, now: Now) -> NextRouters {
+        let entry = self.groups.get(group);
+        let all = entry.map_or(Vec::new(), |it| it.routers(|it| self.plane.is_router(it)));
+        let outside = all.iter().copied().filter(|it| self.is_outside(*it, now)).collect();
+        NextRouters { all, outside, domain: self.domain_at_border() }
     }
 
     /// Looks whether a group is still where it was, and its members are still what they were.
@@ -468,14 +474,20 @@ impl Switch {
     fn tell_member(
         &mut self,
         (group, name): (Name, Name),
-        (from, to): (SessionId, SessionId),
-        part: Part,
+        to: SessionId,
+        Shown { part, by, from }: Shown,
         now: Now,
     ) {
-        let known = self.groups.get(&group).and_then(|it| it.member(name, from));
-        let Some(membership) = known.map(|it| it.membership.clone()) else { return };
-        let Some(grant) = self.grant(name, from, now) else { return };
-        let (chain, chain_len) = match self.present(&grant, (from, to), (name, group), now) {
+        let known = self.groups.get(&group).and_then(|it| it.member(by, from));
+        let Some(membership) = known.and_then(|it| it.membership.of_admitter(&name)) else {
+            return;
+        };
+        let Some(grant) = self.grant(by, from, now) else { return };
+        let presented = match name == by {
+            true => self.present(&grant, (from, to), (name, group), now),
+            false => self.present_domain(name, to, now),
+        };
+        let (chain, chain_len) = match presented {
             Ok(presented) => presented,
             Err(stop) => return self.not_shown((group, name), to, stop.nack, now),
         };
@@ -543,7 +555,8 @@ impl Switch {
             toward_root: group.upward().and_then(peer_name),
             is_root: matches!(group.way, Way::Here(_)),
         };
-        let mut all: Vec<GroupStatus> = self.groups.iter().map(status).collect();
+        let in_use = self.groups.iter().filter(|(_, group)| group.is_in_use());
+        let mut all: Vec<GroupStatus> = in_use.map(status).collect();
         all.sort_unstable_by_key(|it| (std::cmp::Reverse(it.members), it.name));
         all.truncate(LISTED);
         all

@@ -393,23 +393,21 @@ fn who_is_let_admit_others_leaves_the_owner_room_to_remove_and_what_has_ended_is
 }
 
 #[test]
-fn removals_that_strangers_bring_are_among_their_names_until_the_group_is_forgotten() {
+fn removals_that_strangers_bring_are_among_their_names_until_they_end() {
     let mut world = World::new();
     world.config.max_routes = 256;
     let mut scene = Scene::within(world, 1);
     let receiver = scene.member(0, Part::Receives);
-    let mut teller = Stranger::new(&mut scene.world, 0, Role::Node);
     let owner = scene.group.clone();
-    for round in 0..2 {
-        let taken = taken(&mut scene, &mut teller, (&owner, None), 0..40);
-        assert_eq!(taken, 32, "an eighth of the names that the router has room for");
-        if round == 0 {
-            scene.leave(receiver);
-            scene.world.run(SECOND);
-            assert_eq!(scene.groups(0), (0, 0));
-            scene.join(receiver, Part::Receives);
-            scene.world.run(SECOND);
-        }
+    for (names, expected, wait) in [(0..40, 32, 1), (40..60, 0, 180), (60..100, 32, 1)] {
+        let mut teller = Stranger::new(&mut scene.world, 0, Role::Node);
+        let taken = taken(&mut scene, &mut teller, (&owner, None), names);
+        assert_eq!(taken, expected, "an eighth of the names that the router has room for");
+        scene.leave(receiver);
+        scene.world.run(wait * SECOND);
+        assert_eq!(scene.groups(0), (0, 0));
+        scene.join(receiver, Part::Receives);
+        scene.world.run(SECOND);
     }
 }
 

@@ -17,15 +17,16 @@ use std::time::Duration;
 
 use rhumb_node::core::Event;
 use rhumb_switch::{Config, Domain, DropReason};
-use rhumb_trust::{Access, AdCert, Export, Identity, Membership, Rule, Standing, Window};
+use rhumb_trust::{Access, Export, Identity, Membership, Rule, Standing, Window};
 use rhumb_wire::certificate::Locator;
-use rhumb_wire::group::{GroupRequest, Part};
 use rhumb_wire::metadata::Metadata;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
 use rhumb_wire::{Action, Certificate, Limits, Name, PduHeader, Rights, Role, Scope, Statement};
 
 use crate::world::{Router, Stranger, World};
+
+mod groups;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LIFETIME_S: u64 = 24 * 3600;
@@ -531,89 +532,4 @@ fn a_border_that_comes_later_is_soon_known_to_who_goes_by_another_one() {
     }
     nest.talk((a, b), 20);
     assert_eq!(nest.talk((a, b), 10), [10, 10]);
-}
-
-/// A group that a node at sea serves.
-fn group_at_sea(nest: &mut Nest) -> Arc<Identity> {
-    let server = nest.exported(|nest| &nest.sea, None);
-    let group = nest.world.identity(Role::Domain);
-    let window = Window::starting(nest.world.now.unix_s(), 600);
-    let (now, server_name) = (nest.world.now, nest.world.name(server));
-    let word = AdCert::sign(&group, server_name, now.unix_ms, window).unwrap();
-    nest.world.nodes[server].core.serve(word, now).unwrap();
-    nest.world.run(2 * SECOND);
-    group
-}
-
-fn join(nest: &mut Nest, group: &Identity, node: usize, part: Part) {
-    let rights = Rights::JOIN.and(Rights::PUBLISH);
-    let membership = admit(&nest.world, group, None, nest.world.name(node), rights);
-    let core = &mut nest.world.nodes[node].core;
-    core.join_group(group.name(), part, membership, nest.world.now).unwrap();
-    nest.world.run(5 * SECOND);
-}
-
-fn is_in_group(nest: &Nest, node: usize) -> bool {
-    nest.world.nodes[node].events.iter().any(|it| matches!(it, Event::InGroup { .. }))
-}
-
-#[test]
-fn a_group_reaches_three_domains_and_whoever_is_not_exported_is_told_so() {
-    let mut nest = Nest::new();
-    let (sender, far) = nest.far_apart();
-    let at_sea = nest.exported(|nest| &nest.sea, None);
-    let beside = nest.exported(|nest| &nest.port, None);
-    let hidden = nest.node(nest.land.interior);
-    let group = group_at_sea(&mut nest);
-    join(&mut nest, &group, hidden, Part::Receives);
-    let refused = nest.world.nodes[hidden].events.iter().find_map(|event| match event {
-        Event::NotInGroup { reason, .. } => Some(*reason),
-        _ => None,
-    });
-    assert!(matches!(refused, Some(Reason::Unreachable(_))), "not known outside: {refused:?}");
-    join(&mut nest, &group, sender, Part::Sends);
-    for node in [far, at_sea, beside] {
-        join(&mut nest, &group, node, Part::Receives);
-    }
-    for node in [sender, far, at_sea, beside] {
-        assert!(is_in_group(&nest, node), "{:?}", nest.world.nodes[node].events);
-    }
-    let wire = nest.world.capture(nest.port.border, nest.sea.interior);
-    for number in 0..5 {
-        let body = [&[number][..], &[7; 899]].concat();
-        nest.world.nodes[sender].core.send(group.name(), 7, &body, nest.world.now).unwrap();
-        nest.world.run(SECOND / 5);
-    }
-    for node in [far, at_sea, beside] {
-        assert_eq!(nest.world.nodes[node].received.len(), 5, "{node}");
-    }
-    let across = wire.datagrams().iter().filter(|it| (900..1100).contains(&it.bytes.len())).count();
-    assert!(
-        (5..=7).contains(&across),
-        "one copy each, and what asks for the path's size: {across}"
-    );
-    // Who is let take part outside hears who sends, and nothing of where he is.
-    let mut outsider = Stranger::new(&mut nest.world, nest.sea.border, Role::Router);
-    let name = outsider.name();
-    let membership = admit(&nest.world, &group, None, name, Rights::JOIN);
-    let request = GroupRequest::Join {
-        part: Part::Receives,
-        issuers: membership.issuers().to_vec(),
-        certificates: membership.certificates().to_vec(),
-    };
-    let route = outsider.route(nest.world.routers[nest.sea.border].switch.name(), &nest.world);
-    let mut data = Vec::new();
-    request.emit(&mut data);
-    let header = PduHeader::new(Action::GroupRequest, name, group.name());
-    for _ in 0..3 {
-        outsider.send(&mut nest.world, header, &data, std::slice::from_ref(&route));
-        nest.world.run(SECOND);
-        outsider.settle(&mut nest.world);
-    }
-    let told = |action| outsider.inbox.iter().filter(|(it, _)| it.action == action).count();
-    assert!(told(Action::GroupAccept) > 0 && told(Action::GroupRequest) > 0);
-    assert!(contains(&outsider.heard, &nest.world.name(sender)));
-    for name in nest.inside() {
-        assert!(!contains(&outsider.heard, &name), "a name of the inside");
-    }
 }

@@ -136,6 +136,13 @@ impl Membership {
         issuers.any(|(issuer, is_domain)| is_domain && issuer == *domain)
     }
 
+    /// That of somebody whom the domain's word was handed down to before it came to the member, or
+    /// of the member; none of whom it was not handed to.
+    pub fn of_admitter(&self, name: &Name) -> Option<Self> {
+        let len = self.shares().position(|(share, _)| share == *name)? + 1;
+        Self::from_lists(self.issuers[..len].to_vec(), self.certificates[..len].to_vec()).ok()
+    }
+
     /// Who belongs to it.
     pub fn member(&self) -> Name {
         self.member
