@@ -131,7 +131,7 @@ fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
     assert_eq!(uninvited["reason"], "it has shown no membership of port");
     assert_eq!(not_exported["found_from_outside"], false);
     assert_eq!(not_exported["found_from_inside"], true);
-    assert_eq!(multicast["multicast_heard"], serde_json::json!(["E", "F", "G"]));
+    assert_eq!(multicast["multicast_heard"], serde_json::json!(["E", "F", "G", "H"]));
     assert_eq!(border_dies["died_on_its_way"], true);
     assert_eq!(border_dies["second_sha256_ok"], true);
     nothing_is_left(&place);

@@ -90,6 +90,9 @@ pub struct AdmitArguments {
     /// The domain's key, or one that was admitted to admit: its own membership lies beside it
     #[arg(long, value_name = "FILE", default_value = "domain.key")]
     pub key: PathBuf,
+    /// The membership of KEY, if it does not lie beside it: as what it is to admit
+    #[arg(long = "as", value_name = "FILE")]
+    pub as_member: Option<PathBuf>,
     /// What it may do, one or more
     #[arg(long, value_enum, value_delimiter = ',', default_value = "join")]
     pub rights: Vec<Right>,

@@ -21,7 +21,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::words;
-use rhumb_trust::{Membership, MembershipError, Window};
+use rhumb_trust::{Identity, Membership, MembershipError, Window};
 use rhumb_wire::{Certificate, Limits, Rights, Statement};
 use serde::Serialize;
 use serde_json::json;
@@ -57,7 +57,7 @@ fn inspect(file: &Path, form: Form) -> Outcome {
 }
 
 fn admit(arguments: &AdmitArguments, form: Form) -> Outcome {
-    let issuer = key::load_any(&arguments.key)?;
+    let issuer = load_issuer(&arguments.key, arguments.as_member.as_deref())?;
     let now = clock::now();
     let window = Window::starting(now.unix_s(), u64::from(arguments.days) * SECONDS_A_DAY);
     let given = arguments.rights.iter().map(|right| Rights::from(*right));
@@ -71,6 +71,14 @@ fn admit(arguments: &AdmitArguments, form: Form) -> Outcome {
     membership.save(&arguments.out).map_err(|error| explain(&arguments.out, error))?;
     form.print(&Report { membership, written_to: Some(arguments.out.clone()) });
     Ok(())
+}
+
+/// Who admits and removes, as what the membership beside its key says, or another one.
+fn load_issuer(path: &Path, as_member: Option<&Path>) -> Outcome<Identity> {
+    let issuer = key::load_any(path)?;
+    let Some(file) = as_member else { return Ok(issuer) };
+    let shown = Membership::load(file).and_then(|membership| issuer.with_membership(membership));
+    shown.map_err(|error| Failure::setup_text(format!("{}: {error}", file.display())))
 }
 
 fn explain(path: &Path, error: MembershipError) -> Failure {

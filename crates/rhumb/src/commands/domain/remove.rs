@@ -13,17 +13,16 @@ use rhumb_daemon::cli::RemoveArguments;
 use rhumb_daemon::clock::{self, date_and_time};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::inquiry::{Directory, Session};
-use rhumb_daemon::key;
 use rhumb_daemon::names;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::remote::Remote;
-use rhumb_trust::{Identity, Membership, Removal, RemovalError, Window};
+use rhumb_trust::{Identity, Removal, RemovalError, Window};
 use rhumb_wire::Role;
 use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
 use serde::Serialize;
 use serde_json::json;
 
-use super::SECONDS_A_DAY;
+use super::{SECONDS_A_DAY, load_issuer};
 
 pub(super) fn run(arguments: &RemoveArguments, form: Form) -> Outcome {
     let (identity, removal) = match (&arguments.from, arguments.name) {
@@ -33,7 +32,7 @@ pub(super) fn run(arguments: &RemoveArguments, form: Form) -> Outcome {
             (carrier.map_err(Failure::operation)?, removal)
         }
         (None, Some(name)) => {
-            let issuer = load_issuer(arguments)?;
+            let issuer = load_issuer(&arguments.key, arguments.as_member.as_deref())?;
             let now = clock::now();
             let window = Window::starting(now.unix_s(), u64::from(arguments.days) * SECONDS_A_DAY);
             let removal = Removal::sign(&issuer, issuer.membership(), name, now.unix_ms, window)
@@ -69,13 +68,6 @@ pub(super) fn inspect(file: &Path, form: Form) -> Outcome {
 /// Whether a file says that it is a removal.
 pub(super) fn is_one(file: &Path) -> bool {
     !matches!(Removal::load(file), Err(RemovalError::Malformed { line: 1 }))
-}
-
-fn load_issuer(arguments: &RemoveArguments) -> Outcome<Identity> {
-    let issuer = key::load_any(&arguments.key)?;
-    let Some(file) = &arguments.as_member else { return Ok(issuer) };
-    let shown = Membership::load(file).and_then(|membership| issuer.with_membership(membership));
-    shown.map_err(|error| Failure::setup_text(format!("{}: {error}", file.display())))
 }
 
 fn explain(path: &Path, error: RemovalError) -> Failure {

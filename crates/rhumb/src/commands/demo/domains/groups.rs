@@ -12,24 +12,33 @@ use super::story::Step;
 /// A sends one message to a group, of which there are members in the port, the sea and the farm.
 pub(super) fn one_message_to_many(nest: &mut Nest<'_>, _: &Given<'_>) -> Outcome<Step> {
     let tried = "A group, N, lets E at sea, F in the port and G in the farm receive what is sent to it, \
-                 and A send. A sends it one message.";
+                 and the farm itself, which lets H: nobody outside of the farm knows H. A may send, \
+                 and sends it one message.";
     let mut step = Step::begin("multicast", tried.into());
     let patience = nest.ground.patience;
     let group = nest.ground.stranger("N", Role::Domain)?;
     let e = nest.ground.member("E", Role::Node, &nest.sea, "join")?;
     let f = nest.ground.member("F", Role::Node, &nest.port, "join")?;
     let g = nest.ground.member("G", Role::Node, &nest.farm, "join")?;
+    let h = nest.ground.member("H", Role::Node, &nest.farm, "join")?;
+    let of_farm = nest.ground.let_take_part(&group, &nest.farm.holder, "join,admit")?;
     let by_e = nest.ground.let_serve(&group, &e)?;
     let mut receiving = Vec::new();
     for (node, domain, router, root) in [
-        (&e, &nest.sea, &nest.sea_border, Some(&by_e)),
-        (&f, &nest.port, &nest.port_router, None),
-        (&g, &nest.farm, &nest.farm_router, None),
+        (&e, Some(&nest.sea), &nest.sea_border, Some(&by_e)),
+        (&f, Some(&nest.port), &nest.port_router, None),
+        (&g, Some(&nest.farm), &nest.farm_router, None),
+        (&h, None, &nest.farm_router, None),
     ] {
-        let (file, by) =
-            (nest.ground.let_take_part(&group, node, "join")?, domain.holder.name().to_string());
-        let mut arguments: Vec<&OsStr> = vec!["group".as_ref(), "receive".as_ref()];
-        arguments.extend::<[&OsStr; 3]>([file.as_ref(), "--export".as_ref(), by.as_ref()]);
+        let file = match domain {
+            Some(_) => nest.ground.let_take_part(&group, node, "join")?,
+            None => nest.ground.hand_on(&nest.farm.holder, &of_farm, node)?,
+        };
+        let by = domain.map(|domain| domain.holder.name().to_string());
+        let mut arguments: Vec<&OsStr> = vec!["group".as_ref(), "receive".as_ref(), file.as_ref()];
+        if let Some(by) = &by {
+            arguments.extend::<[&OsStr; 2]>(["--export".as_ref(), by.as_ref()]);
+        }
         if let Some(file) = root {
             arguments.extend::<[&OsStr; 2]>(["--serve".as_ref(), file.as_ref()]);
         }

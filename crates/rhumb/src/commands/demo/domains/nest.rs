@@ -164,7 +164,7 @@ impl Ground<'_> {
 
     /// The word of a domain for one of its members, in the file beside its key.
     fn admit(&self, member: &Holder, domain: &Holder, rights: &str) -> Outcome {
-        self.admit_by(domain, member, rights, "membership").map(drop)
+        self.admit_by((domain, None), member, rights, "membership").map(drop)
     }
 
     /// The word of a group's owner for one of its members, in a file of its own.
@@ -174,18 +174,24 @@ impl Ground<'_> {
         member: &Holder,
         rights: &str,
     ) -> Outcome<PathBuf> {
-        self.admit_by(group, member, rights, "group")
+        self.admit_by((group, None), member, rights, "group")
+    }
+
+    /// The same word, handed on by a domain that was itself let take part as this file says.
+    pub(super) fn hand_on(&self, domain: &Holder, own: &Path, member: &Holder) -> Outcome<PathBuf> {
+        self.admit_by((domain, Some(own)), member, "join", "group")
     }
 
     fn admit_by(
         &self,
-        owner: &Holder,
+        (owner, own): (&Holder, Option<&Path>),
         member: &Holder,
         rights: &str,
         extension: &str,
     ) -> Outcome<PathBuf> {
         let (name, file) = (member.name().to_string(), member.key.with_extension(extension));
-        self.say(&[
+        let own: Vec<&OsStr> = own.map_or(Vec::new(), |own| vec!["--as".as_ref(), own.as_ref()]);
+        let admit: [&OsStr; 8] = [
             "admit".as_ref(),
             name.as_ref(),
             "--key".as_ref(),
@@ -194,7 +200,8 @@ impl Ground<'_> {
             rights.as_ref(),
             "--out".as_ref(),
             file.as_ref(),
-        ])?;
+        ];
+        self.say(&[&admit[..], &own].concat())?;
         Ok(file)
     }
 
