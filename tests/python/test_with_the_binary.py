@@ -9,7 +9,7 @@ import unittest
 from dataclasses import replace
 
 from network import PATIENCE_S, Network, Server, environment
-from rhumb import certificates, pdus, sealed
+from rhumb import certificates, groups, pdus, sealed
 from rhumb.dtls.client13 import Client13
 from rhumb.errors import Refused, SessionOver
 from rhumb.identity import Identity
@@ -66,6 +66,46 @@ class WithTheBinary(unittest.TestCase):
         ):
             with self.assertRaises((Refused, SessionOver)):
                 Node.join(closed.address, identity, closed.name)
+
+    def test_a_group_of_python_and_rust(self):
+        network, owner = self.network, Identity.generate(role=ROLE_DOMAIN)
+        both = certificates.JOIN | certificates.PUBLISH
+        root, python, beside = self.join(network.far), self.join(), self.join()
+        root.answer_for(owner.metadata, certificates.service(owner, root.name, 600))
+        with Polled(root):
+            python.join_group(groups.BOTH, admitted(owner, python.name, both))
+            beside.join_group(groups.RECEIVE, admitted(owner, beside.name, certificates.JOIN))
+            for rights in (certificates.PUBLISH, both):
+                # One that does not let it receive, and that of another one.
+                other = self.join()
+                name = other.name if rights == certificates.PUBLISH else python.name
+                with self.assertRaises(Refused):
+                    other.join_group(groups.RECEIVE, admitted(owner, name, rights))
+            rust, file = network.keygen("node", "in-a-group.key"), network.path("news.group")
+            with open(file, "w", encoding="ascii") as written:
+                said = admitted(owner, rust, both).encode().hex()
+                written.write(f"rhumb-membership 1\nmember {rust}\nmembership {said}\n")
+            of_rust = (file, "--key", "in-a-group.key", "--router", network.far.text, "--port", "7")
+            receiving = network.start("group", "receive", *of_rust)
+            self.assertIn("receiving_from", receiving.next_object())
+
+            python.send_text(owner.name, 7, "from python")
+            self.assertEqual(receive_text(python, beside), (python.name, 7, b"from python"))
+            heard = receiving.next_object()
+            self.assertEqual((heard["from"], heard["text"]), (str(python.name), "from python"))
+            self.assertIsNone(python.poll(0.1), "nobody is sent his own")
+            receiving.end()
+
+            network.start("group", "send", file, "from rust", *of_rust[1:])
+            for node in (python, beside):
+                pdu = wait(node, lambda node=node: node.poll(0.02))
+                self.assertEqual((pdu.source, pdu.destination), (rust, owner.name))
+                self.assertEqual(Payload.parse(pdu.data).body, b"from rust")
+
+            beside.leave_group(owner.name)
+            python.send_text(owner.name, 7, "to whom it concerned")
+            self.assertIsNone(python.poll(0.2))
+            self.assertIsNone(beside.poll(0.2))
 
     def test_a_router_takes_exports_by_its_own_domain(self):
         domain, other = (Identity.generate(role=ROLE_DOMAIN) for _ in range(2))
@@ -282,6 +322,12 @@ class WithTheBinary(unittest.TestCase):
             self.command(*arguments), env=command_environment(self.network.folder), text=True, check=True,
             timeout=PATIENCE_S, stdout=subprocess.PIPE,
         ).stdout
+
+
+def admitted(owner, name, rights):
+    """The word of a group's owner for one of its members."""
+    said = certificates.member(owner, name, rights, 600)
+    return Membership((owner.metadata,), (said,))
 
 
 class Polled:

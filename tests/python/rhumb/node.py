@@ -13,11 +13,14 @@ from typing import Deque, Dict, List, Optional, Sequence, Tuple
 from . import certificates, chains, pdus, rib
 from .certificates import Address, Certificate
 from .errors import Malformed, Refused, RhumbError, TimedOut, Untrusted
+from .groups import LEAVE, GroupAccept, GroupRequest
 from .identity import Identity
 from .labels import Labels
+from .memberships import Membership
 from .metadata import Metadata
 from .names import Name
 from .payloads import DATAGRAM, Payload
+from .rib import Lists
 from .pdus import Accept, LabelledPdu, Nack, Pdu
 from .session import Session
 
@@ -32,6 +35,15 @@ _MOST_DOUBLINGS = 5
 _RESEND_REASONS = (pdus.NOT_YET, pdus.OVERLOADED)
 _LABELLED_ACTIONS = (pdus.DATA, pdus.PING)
 _ADVERTISE_REASONS = (pdus.BAD_CERTIFICATE, pdus.NOT_AUTHORISED, pdus.SUPERSEDED, pdus.EXPIRED, pdus.NOT_YET_VALID)
+
+
+@dataclass
+class _Part:
+    """What we asked to be in a group, and what a router says of it."""
+
+    request: GroupRequest
+    accepted: Optional[GroupAccept] = None
+    ask_at: float = 0.0
 
 
 @dataclass
@@ -72,6 +84,7 @@ class Node:
         self._renew_at = math.inf
         self._outstanding: "OrderedDict[int, _Outstanding]" = OrderedDict()
         self._received: Deque[Pdu] = deque()
+        self._groups: Dict[Name, _Part] = {}
 
     @classmethod
     def join(
@@ -127,6 +140,30 @@ class Node:
         data = rib.encode_metadata([owner, self.identity.metadata])
         pdu = Pdu(pdus.ADVERTISE, service.issuer, self.router, data, secrets.randbits(32), certificates=chain)
         self._advertise_until_published(pdu, timeout_s)
+
+    def join_group(self, kind: int, membership: Membership, timeout_s: float = 15) -> None:
+        """Receives what is sent to the group that the membership is of, sends to it, or both (section 15)."""
+        lists = Lists(membership.issuers, membership.certificates)
+        self._ask_group(membership.domain, GroupRequest(kind, lists), timeout_s)
+
+    def leave_group(self, group: Name, timeout_s: float = 15) -> None:
+        """Is no part of a group any longer."""
+        self._ask_group(group, GroupRequest(LEAVE), timeout_s)
+        del self._groups[group]
+
+    def _ask_group(self, group: Name, request: GroupRequest, timeout_s: float) -> None:
+        self._groups[group] = part = _Part(request)
+        pdu = self._pdu(pdus.GROUP_REQUEST, group, request.encode())
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.send_pdu(pdu)
+            repeat_at = min(time.monotonic() + _LONGEST_REPETITION_S, deadline)
+            while time.monotonic() < repeat_at:
+                self._step(repeat_at)
+                if part.accepted is not None:
+                    return
+                self._raise_failure(pdu)
+        raise TimedOut(f"the router does not answer about the group {group}")
 
     def leave(self) -> None:
         """Takes back what was advertised, once, and ends the session."""
@@ -212,6 +249,7 @@ class Node:
         self._resend_due()
         self._renew_due()
         due = [o.resend_at for o in self._outstanding.values() if o.resend_at is not None]
+        due += [part.ask_at for part in self._groups.values() if part.accepted is not None]
         data = self.session.receive(max(min([deadline, self._renew_at, *due]) - time.monotonic(), 0))
         if data is None:
             return None
@@ -252,6 +290,10 @@ class Node:
         return None
 
     def _take(self, pdu: Pdu) -> Optional[Pdu]:
+        if pdu.destination in self._groups:
+            if pdu.action == pdus.DATA and Payload.parse(pdu.data).kind == DATAGRAM:
+                self._received.append(pdu)
+            return None
         if pdu.destination not in self.names:
             return None
         if pdu.action == pdus.PONG:
@@ -262,6 +304,8 @@ class Node:
             self.session.send(Pdu(pdus.PONG, pdu.destination, pdu.source, pdu.data, pdu.tag).encode())
         elif pdu.action == pdus.ACCEPT and pdu.source == self.router:
             self._take_accept(pdu)
+        elif pdu.action == pdus.GROUP_ACCEPT and self._is_answer(pdu):
+            self._take_group_accept(pdu.source, GroupAccept.parse(pdu.data))
         elif pdu.action == pdus.NACK:
             self._take_nack(pdu)
         elif pdu.action == pdus.FLOW_ACCEPT and self._is_answer(pdu):
@@ -284,6 +328,12 @@ class Node:
         if accept.name == outstanding.pdu.source:
             self.accepted = accept
             self._renew_at = time.monotonic() + self._lease_s / 2
+
+    def _take_group_accept(self, group: Name, accept: GroupAccept) -> None:
+        part = self._groups.get(group)
+        if part is not None and accept.kind == part.request.kind:
+            part.accepted = accept
+            part.ask_at = time.monotonic() + max(accept.until_s - time.time(), 2) / 2
 
     def _take_nack(self, pdu: Pdu) -> None:
         nack = Nack.parse(pdu.data)
@@ -319,6 +369,11 @@ class Node:
             self.send_pdu(self._advertisement())
             if self._export is not None:
                 self.send_pdu(self._advertised_export(*self._export))
+
+        for group, part in self._groups.items():
+            if part.accepted is not None and now >= part.ask_at:
+                part.ask_at = now + _LONGEST_REPETITION_S
+                self.send_pdu(self._pdu(pdus.GROUP_REQUEST, group, part.request.encode()))
 
     def _raise_failure(self, pdu: Pdu) -> None:
         outstanding = self._outstanding.get(pdu.tag)
