@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) heads: HashMap<StreamId, Head>,
     /// Streams that programs have.
     pub(crate) held: HashSet<StreamId>,
+    /// Programs that want to know how it ends.
+    pub(crate) keepers: usize,
     /// When it was used last, by either end.
     pub(crate) used_at: Instant,
 }
@@ -132,6 +134,8 @@ impl Connection {
             ConnectionError::TransportError(error) => protocol(error.to_string()),
             ConnectionError::ConnectionClosed(close) => match close.error_code {
                 TransportErrorCode::CONNECTION_REFUSED => EndError::Refused(peer),
+                // Before the handshake is over, QUIC keeps the code back (RFC 9000, section 10.2.3).
+                TransportErrorCode::APPLICATION_ERROR => EndError::ClosedByPeer { peer, code: 0 },
                 code if is_alert(code, NO_PROTOCOL) => EndError::OtherVersion(peer),
                 code if CERTIFICATE_ALERTS.iter().any(|it| is_alert(code, *it)) => {
                     EndError::ProofRefused(peer)

@@ -370,6 +370,31 @@ impl Ends {
         self.connections.get(&id).is_some_and(|it| matches!(it.phase, Phase::Open { .. }))
     }
 
+    /// A program has a handle of a connection: how it ended stays known until as many
+    /// [`Ends::let_go`] as there were of these.
+    pub fn keep(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.keepers += 1;
+        }
+    }
+
+    /// See [`Ends::keep`].
+    pub fn let_go(&mut self, id: ConnectionId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.keepers = connection.keepers.saturating_sub(1);
+            self.settle(id, now);
+        }
+    }
+
+    /// How a connection ended, if it has.
+    pub fn end_of(&self, id: ConnectionId) -> Option<EndError> {
+        match self.connections.get(&id).map(|it| &it.phase) {
+            Some(Phase::Over(error)) => Some(error.clone()),
+            Some(_) => None,
+            None => Some(EndError::Closed),
+        }
+    }
+
     /// Closes a connection, at once: what is not yet there does not arrive.
     pub fn close(&mut self, id: ConnectionId, code: u64, now: Now) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -513,7 +538,7 @@ impl Ends {
 
     /// After anything happened to a connection: hands on what it has to tell, sets its timer, and
     /// notes that it may have something to send. Forgets it when it is over and nobody has a
-    /// stream.
+    /// stream or a handle of it.
     fn settle(&mut self, id: ConnectionId, now: Now) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let handle = connection.handle;
@@ -529,7 +554,8 @@ impl Ends {
         }
         self.take_events(id, now);
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.quic.is_drained() && connection.held.is_empty() {
+        let is_wanted = !connection.held.is_empty() || connection.keepers > 0;
+        if connection.quic.is_drained() && !is_wanted {
             self.forget(id);
             return;
         }

@@ -270,6 +270,35 @@ fn a_connection_is_used_again_and_ends_when_nobody_uses_it() {
 }
 
 #[test]
+fn how_a_connection_ended_is_known_as_long_as_somebody_wants_to_know() {
+    // The other end has seen the end of the handshake, or not yet.
+    for wait in [Duration::from_millis(50), Duration::ZERO] {
+        how_it_ended_is_known(wait);
+    }
+}
+
+fn how_it_ended_is_known(wait: Duration) {
+    let (mut world, a, b) = World::pair();
+    let id = world.connected(a, b).unwrap();
+    for _ in 0..2 {
+        world.end(a).keep(id);
+    }
+    world.run(wait);
+    let now = world.now;
+    world.end(b).close_all(now);
+    world.run(Duration::from_secs(60));
+    let closed = EndError::ClosedByPeer { peer: b, code: 0 };
+    let now = world.now;
+    world.end(a).let_go(id, now);
+    assert_eq!(world.end(a).end_of(id), Some(closed.clone()));
+    let ports = Ports { from: 0, to: PORT };
+    let sent = world.end(a).send_datagram(id, ports, b"x", now);
+    assert_eq!(sent, Err(DatagramError::Connection(closed)));
+    world.end(a).let_go(id, now);
+    assert_eq!(world.end(a).end_of(id), Some(EndError::Closed), "forgotten");
+}
+
+#[test]
 fn what_arrived_before_a_close_is_still_read() {
     let (mut world, a, b) = World::pair();
     let id = world.connected(a, b).unwrap();

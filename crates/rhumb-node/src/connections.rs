@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rhumb_end::{
@@ -20,7 +21,11 @@ use crate::{Node, NodeError, Service};
 /// A connection to another name. There is one to each, which all that is opened to that name
 /// shares; it ends by itself when nobody has used it for two minutes.
 #[derive(Debug, Clone)]
-pub struct Connection {
+pub struct Connection(Arc<Kept>);
+
+/// What all copies of a handle share: how the connection ended is known while there is one.
+#[derive(Debug)]
+struct Kept {
     handle: Handle,
     id: ConnectionId,
     peer: Name,
@@ -100,23 +105,24 @@ impl Handle {
     pub(crate) async fn connect(&self, local: Name, peer: Name) -> Result<Connection, EndError> {
         let begun = self.connections().with(|state, now| state.connect(local, peer, now));
         let (id, connected) = begun?;
+        let connection = Connection(Arc::new(Kept { handle: self.clone(), id, peer }));
         connected.await.unwrap_or(Err(EndError::Closed))?;
-        Ok(Connection { handle: self.clone(), id, peer })
+        Ok(connection)
     }
 }
 
 impl Connection {
     pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
+        &self.0.handle
     }
 
     pub(crate) fn id(&self) -> ConnectionId {
-        self.id
+        self.0.id
     }
 
     /// Who is at the other end.
     pub fn peer(&self) -> Name {
-        self.peer
+        self.0.peer
     }
 
     /// Opens a stream to a port of the peer; waits while it allows no more.
@@ -136,17 +142,25 @@ impl Connection {
     }
 
     async fn open_way(&self, way: Way, port: u16) -> Result<Stream, EndError> {
-        let connections = self.handle.connections();
-        let stream = poll_fn(|context| connections.poll_open(self.id, way, port, context)).await?;
-        let (handle, id, peer) = (self.handle.clone(), self.id, self.peer);
+        let Kept { handle, id, peer } = &*self.0;
+        let (handle, id, peer) = (handle.clone(), *id, *peer);
+        let connections = handle.connections();
+        let stream = poll_fn(|context| connections.poll_open(id, way, port, context)).await?;
         let names = connections.with(|state, _| state.ends.names(id));
-        let local = names.map_or(self.handle.name(), |(local, _)| local);
+        let local = names.map_or(handle.name(), |(local, _)| local);
         Ok(Stream { handle, id, stream, local, peer, port, end: None })
     }
 
     /// Closes the connection, with all its streams, at once.
     pub fn close(&self) {
-        self.handle.connections().with(|state, now| state.ends.close(self.id, DONE, now));
+        let Kept { handle, id, .. } = &*self.0;
+        handle.connections().with(|state, now| state.ends.close(*id, DONE, now));
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.handle.connections().with(|state, now| state.ends.let_go(self.id, now));
     }
 }
 

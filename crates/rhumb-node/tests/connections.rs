@@ -226,6 +226,10 @@ async fn who_leaves_says_so_and_waits_for_nobody() {
     let mut stream = a.open(b.name(), PORT).await.expect("connected");
     stream.write_all(b"x").await.expect("written");
     let mut served = accept(&mut listener).await;
+    // What was written before something that has arrived is there, too.
+    let mut later = a.open(b.name(), PORT).await.expect("connected");
+    later.write_all(b"x").await.expect("written");
+    accept(&mut listener).await.read_exact(&mut [0]).await.expect("it has arrived");
     let (left, name) = (a.name(), b.name());
     a.leave().await;
     let mut first = [0];

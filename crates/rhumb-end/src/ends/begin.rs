@@ -206,6 +206,7 @@ impl Ends {
                 unclaimed: HashMap::new(),
                 heads: HashMap::new(),
                 held: HashSet::new(),
+                keepers: 0,
                 used_at: now.instant,
             },
         );

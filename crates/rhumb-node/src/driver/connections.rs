@@ -185,10 +185,8 @@ impl Connections {
                 return Poll::Ready(Ok(()));
             }
             waiting.finisher = Some(context.waker().clone());
-            match state.is_over || !state.ends.is_open(id) {
-                true => Poll::Ready(Err(StreamError::Connection(EndError::Closed))),
-                false => Poll::Pending,
-            }
+            let end = if state.is_over { Some(EndError::Closed) } else { state.ends.end_of(id) };
+            end.map_or(Poll::Pending, |error| Poll::Ready(Err(StreamError::Connection(error))))
         })
     }
 
@@ -298,7 +296,8 @@ impl Connections {
 }
 
 impl State {
-    /// Begins a connection, or takes the one that there is; says when it is there.
+    /// Begins a connection, or takes the one that there is; says when it is there. Whoever calls
+    /// this lets it go in the end.
     pub(crate) fn connect(
         &mut self,
         local: Name,
@@ -309,6 +308,7 @@ impl State {
             return Err(EndError::Closed);
         }
         let id = self.ends.connect(local, peer, now)?;
+        self.ends.keep(id);
         let (done, connected) = oneshot::channel();
         if self.ends.is_open(id) {
             let _ = done.send(Ok(()));
