@@ -25,11 +25,10 @@ def binary():
 class Process:
     """A long-running command, and the objects that it prints."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *command):
         # With its standard input goes the process, even if the test is killed.
         self._process = subprocess.Popen(
-            [binary(), "--json", "--with-parent", *arguments],
-            cwd=folder, env=environment(folder), text=True,
+            command, cwd=folder, env=environment(folder), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         self._lines = queue.Queue()
@@ -41,8 +40,12 @@ class Process:
 
     def next_object(self):
         """What it prints next."""
+        return json.loads(self.next_line())
+
+    def next_line(self):
+        """The same, for what is no object, as errors are."""
         try:
-            return json.loads(self._lines.get(timeout=PATIENCE_S))
+            return self._lines.get(timeout=PATIENCE_S)
         except queue.Empty:
             raise AssertionError("it printed nothing in time") from None
 
@@ -86,8 +89,12 @@ class Network:
         return Name.from_text(json.loads(output)["name"])
 
     def start(self, *arguments):
-        """Starts a command that ends with the network at the latest."""
-        process = Process(self.folder, *arguments)
+        """Starts a command of the binary, which ends with the network at the latest."""
+        return self.start_program(binary(), "--json", "--with-parent", *arguments)
+
+    def start_program(self, *command):
+        """Starts another program, which ends with its standard input."""
+        process = Process(self.folder, *command)
         self._processes.append(process)
         return process
 

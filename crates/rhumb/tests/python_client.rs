@@ -4,6 +4,9 @@
 //! It needs Python 3.9 and the package `cryptography`. Where the package is missing and this is a
 //! machine for tests (`CI` is set, or the user is root), it is installed into a virtual environment
 //! below the build folder; otherwise the tests skip themselves.
+//!
+//! One module uses a foreign QUIC stack, too: `tests/quic-go`, which takes Go 1.25, and gets its
+//! modules on a machine for tests. It skips itself where these are missing.
 
 #![allow(clippy::unwrap_used)] // A test may panic.
 
@@ -58,9 +61,23 @@ fn what_python_forges_is_refused() {
     run("test_attacks_on_the_binary");
 }
 
+#[test]
+fn an_end_of_another_make() {
+    match foreign_end() {
+        Ok(path) => run_with("test_ends_of_quic_go", &[("RHUMB_FOREIGN_END", &path)]),
+        Err(reason) => println!("skipped: {reason}"),
+    }
+}
+
 /// Runs one module of Python tests.
 #[track_caller]
 fn run(module: &str) {
+    run_with(module, &[]);
+}
+
+/// Runs it with these paths in its environment.
+#[track_caller]
+fn run_with(module: &str, paths: &[(&str, &Path)]) {
     let python = match interpreter() {
         Ok(python) => python,
         Err(reason) => {
@@ -73,7 +90,8 @@ fn run(module: &str) {
         .args(["-m", "unittest", "--verbose", module])
         .current_dir(tests_folder())
         .env("RHUMB_BINARY", env!("CARGO_BIN_EXE_rhumb"))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs(paths.iter().copied());
     let (succeeded, output) = finish(&mut command, MODULE_DEADLINE);
     assert!(succeeded, "{output}");
     // Where a program is missing, a whole module skips itself, and unittest's last line says so.
@@ -101,7 +119,7 @@ fn find_interpreter() -> Result<PathBuf, String> {
     if has_package(&python) {
         return Ok(python);
     }
-    if std::env::var_os("CI").is_none() && !is_root() {
+    if !may_install() {
         return Err("no Python package `cryptography`".to_owned());
     }
     let mut create = Command::new("python3");
@@ -130,6 +148,41 @@ fn says_yes(python: &Path, program: &str) -> bool {
     let mut command = Command::new(python);
     command.args(["-c", program]).current_dir(tests_folder()).env("PYTHONDONTWRITEBYTECODE", "1");
     finish(&mut command, QUESTION_DEADLINE).0
+}
+
+/// The end in `tests/quic-go`, built.
+fn foreign_end() -> Result<PathBuf, String> {
+    let go = |words: &[&str], deadline| {
+        let mut command = Command::new("go");
+        command.args(words).current_dir(tests_folder().join("../quic-go"));
+        // What is there is not replaced: neither Go, nor the versions of modules.
+        command.envs([("GOTOOLCHAIN", "local"), ("GOFLAGS", "-mod=readonly"), ("GOWORK", "off")]);
+        if !may_install() {
+            command.env("GOPROXY", "off");
+        }
+        finish(&mut command, deadline)
+    };
+    let last_line = |output: &str| output.lines().last().unwrap_or_default().to_owned();
+    let (_, version) = go(&["env", "GOVERSION"], QUESTION_DEADLINE);
+    let minor = version.trim().strip_prefix("go1.").and_then(|it| it.split('.').next());
+    if minor.and_then(|it| it.parse::<u32>().ok()).is_none_or(|it| it < 25) {
+        return Err(format!("no Go 1.25 or later: {}", last_line(&version)));
+    }
+    let (has_modules, output) = go(&["mod", "download"], INSTALL_DEADLINE);
+    if !has_modules {
+        return Err(format!("no module of quic-go: {}", last_line(&output)));
+    }
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign_end");
+    let to = built.to_str().ok_or("the build folder's path is no text")?;
+    let build = ["build", "-buildvcs=false", "-ldflags=-s -w", "-o", to, "."];
+    let (succeeded, output) = go(&build, BUILD_DEADLINE);
+    assert!(succeeded, "{output}");
+    Ok(built)
+}
+
+/// Whether this is a machine for tests.
+fn may_install() -> bool {
+    std::env::var_os("CI").is_some() || is_root()
 }
 
 fn is_root() -> bool {
@@ -177,4 +230,6 @@ const PACKAGE: &str = "cryptography>=42";
 /// Loopback takes seconds; a loaded machine may take longer.
 const MODULE_DEADLINE: Duration = Duration::from_secs(180);
 const INSTALL_DEADLINE: Duration = Duration::from_secs(120);
+/// The first time Go's library is built, too.
+const BUILD_DEADLINE: Duration = Duration::from_secs(240);
 const QUESTION_DEADLINE: Duration = Duration::from_secs(20);

@@ -180,9 +180,12 @@ class Node:
         """The most bytes of data that a PDU may have on the way to the router."""
         return self.session.longest_pdu - pdus.HEADER_LENGTH
 
-    def send(self, destination: Name, payload: Payload) -> int:
-        """Sends a payload and returns its tag. It is sent again when a router says "not yet", while somebody polls."""
-        pdu = self._pdu(pdus.DATA, destination, payload.encode())
+    def send(self, destination: Name, payload: Payload, source: Optional[Name] = None) -> int:
+        """Sends a payload and returns its tag. It is sent again when a router says "not yet", while somebody polls.
+
+        ``source`` is another name than ours that we answer for.
+        """
+        pdu = Pdu(pdus.DATA, source or self.name, destination, payload.encode(), secrets.randbits(32))
         self.send_pdu(pdu)
         return pdu.tag
 

@@ -120,6 +120,10 @@ class Session:
         """The most bytes of one PDU to the peer: what every path carries, since this client does not probe (section 4.6)."""
         return _LEAST_LARGEST_DATAGRAM - sealed.OVERHEAD
 
+    def fileno(self) -> int:
+        """For ``select``, by whoever waits for something else, too."""
+        return self._socket.fileno()
+
     def send(self, pdu: bytes) -> None:
         """Sends a PDU, once."""
         if len(pdu) > self.longest_pdu:
