@@ -13,6 +13,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod daemon;
+pub mod exchange_links;
 pub mod exchange_protocols;
 pub mod failure;
 pub mod inquiry;

@@ -1,35 +1,32 @@
-//! The member's core, and what its routes are called there: ids of announcements on one side,
-//! prefixes and members on the other.
+//! A BGP router's routes at the exchange, and what they are called there: ids of announcements on
+//! one side, prefixes and members on the other.
 //!
-//! It is made when the first server says how many shards there are, and by which circuit the best
-//! route is found; and anew when one of these has changed, or sites have other places in the
-//! roster. Routes of others stay meanwhile, until all is there again.
+//! Routes of others stay while the core ([`Seat`]) is made anew, until all is there again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rhumb_bgp::policy::Member as Index;
 use rhumb_exchange::{
-    Common, Connection, Destination, Event, ExchangeError, Hello, Lane, LaneSet, Latencies, Member,
-    Party, Roster, Round, Route, RouteId,
+    Connection, Destination, Event, ExchangeError, Lane, Latencies, Party, Roster, Round, Route,
+    RouteId,
 };
 
 use crate::encoding::Place;
 use crate::pace::closes;
+use crate::seat::Seat;
 use crate::table::{Changes, ForExchange, Table};
 
 /// This member at the exchange.
 pub struct Exchange {
-    roster: Arc<Roster>,
-    lane: Lane,
-    participates: bool,
-    core: Option<Core>,
-    /// Of the core before.
-    incarnation: u64,
+    /// The core, and its connections.
+    pub seat: Seat,
     /// Routes of others as they are known: what is said about other ids is of the past.
     current: HashMap<(PlaceKey, Lane), RouteId>,
     ids: HashMap<RouteId, (Place, Lane)>,
+    /// Routes that were known to a core before, and not yet to this one.
+    before: HashMap<RouteId, (Place, Lane)>,
     /// Rounds that wait for their result.
     asked: HashMap<PlaceKey, Instant>,
     /// Rounds that wait for their answer.
@@ -38,20 +35,6 @@ pub struct Exchange {
     pub counters: Counters,
     /// From a round's question to its result.
     pub rounds: Latencies,
-    /// Since when no shard has both parties.
-    pub apart_since: Option<Instant>,
-    /// How many sites a server's roster has, if more than ours, and whether that was taken.
-    longer: Option<(usize, bool)>,
-}
-
-/// The core, and what it was made with.
-struct Core {
-    member: Member,
-    common: Common,
-    /// Whether all that the exchange has is here.
-    is_synced: bool,
-    /// Routes that were known to the core before, and not yet to this one.
-    before: HashMap<RouteId, (Place, Lane)>,
 }
 
 /// A round that this member is to rank routes for.
@@ -107,53 +90,18 @@ impl Exchange {
     /// Before any server was heard.
     pub fn new(roster: Arc<Roster>, lane: Lane, participates: bool, now: Instant) -> Self {
         Self {
-            roster,
-            lane,
-            participates,
-            core: None,
-            incarnation: 0,
+            seat: Seat::new(roster, lane, participates, now),
             current: HashMap::new(),
             ids: HashMap::new(),
+            before: HashMap::new(),
             asked: HashMap::new(),
             questions: VecDeque::new(),
             counters: Counters::default(),
             rounds: Latencies::default(),
-            apart_since: Some(now),
-            longer: None,
         }
     }
 
-    /// Another roster from now on; whether it extends the former one. If not, the core is made
-    /// anew, when a server has it, too.
-    pub fn set_roster(&mut self, roster: Arc<Roster>, lane: Lane) -> bool {
-        let extends = roster.extends(&self.roster);
-        let taken = self.core.as_mut().map(|core| {
-            core.common.roster = Arc::clone(&roster);
-            core.member.set_roster(Arc::clone(&roster))
-        });
-        if !extends || matches!(taken, Some(Err(_))) {
-            self.core = None;
-        }
-        (self.roster, self.lane) = (roster, lane);
-        extends
-    }
-
-    /// A connection to a server is up.
-    pub fn connected(&mut self, connection: Connection, party: Party) {
-        if let Some(core) = &mut self.core {
-            core.member.connected(connection, party);
-        }
-    }
-
-    /// A connection to a server is gone.
-    pub fn disconnected(&mut self, connection: Connection) {
-        if let Some(core) = &mut self.core {
-            core.member.disconnected(connection);
-        }
-    }
-
-    /// A server says something. `up` are all connections that there are; `fresh` is for a core
-    /// that is made anew: the time, which orders this member's cores, and a secret.
+    /// A server says something ([`Seat::handle`]).
     ///
     /// # Errors
     ///
@@ -165,50 +113,12 @@ impl Exchange {
         up: &[(Connection, Party)],
         fresh: impl FnOnce() -> Result<(u64, [u8; 32]), ExchangeError>,
     ) -> Result<Outcomes, ExchangeError> {
-        let mut outcomes = Outcomes::default();
-        if self.core.is_none() {
-            self.begin(&Hello::parse(message)?, up, fresh)?;
-            outcomes.is_new = true;
+        let incarnation = self.seat.incarnation();
+        let handled = self.seat.handle(connection, message, up, fresh);
+        if self.seat.incarnation() != incarnation {
+            self.before.extend(self.ids.drain());
         }
-        let Some(core) = &mut self.core else { return Ok(outcomes) };
-        let handled = core.member.handle(connection, message);
-        let status = core.member.status();
-        let (is_apart, sites) = (status.live_shards == 0, status.server_lanes);
-        if sites > self.roster.lanes() && self.longer.is_none_or(|(known, _)| known != sites) {
-            self.longer = Some((sites, false));
-        }
-        if let Err(ExchangeError::Parameter(_)) = handled
-            && is_apart
-        {
-            // The parties have other parameters now. Whoever comes next says which.
-            self.core = None;
-        }
-        handled.map(|()| outcomes)
-    }
-
-    fn begin(
-        &mut self,
-        hello: &Hello,
-        up: &[(Connection, Party)],
-        fresh: impl FnOnce() -> Result<(u64, [u8; 32]), ExchangeError>,
-    ) -> Result<(), ExchangeError> {
-        let common =
-            Common { roster: Arc::clone(&self.roster), shards: hello.shards, form: hello.form };
-        common.check_alike(hello)?;
-        let (unix_ms, seed) = fresh()?;
-        self.incarnation = (self.incarnation + 1).max(unix_ms);
-        let mut member =
-            Member::new(common.clone(), self.lane, self.participates, self.incarnation, seed)?;
-        up.iter().for_each(|(connection, party)| member.connected(*connection, *party));
-        let before = std::mem::take(&mut self.ids);
-        self.core = Some(Core { member, common, is_synced: false, before });
-        Ok(())
-    }
-
-    /// How many sites a server's roster has, if more than ours; each such number once.
-    pub fn take_longer_roster(&mut self) -> Option<usize> {
-        let (sites, is_taken) = self.longer.as_mut()?;
-        (!std::mem::replace(is_taken, true)).then_some(*sites)
+        handled.map(|is_new| Outcomes { is_new, is_synced: false })
     }
 
     /// Tells the exchange what changes for others.
@@ -217,49 +127,23 @@ impl Exchange {
     ///
     /// The table names what the exchange cannot have, which it does not do.
     pub fn tell(&mut self, change: &ForExchange) -> Result<(), ExchangeError> {
-        let Some(core) = &mut self.core else { return Ok(()) };
         let destination = Destination::new(&change.place().to_bytes())?;
         let ForExchange::Announce { route, members, .. } = change else {
-            self.counters.withdrawn += u64::from(core.member.withdraw(&destination));
+            self.counters.withdrawn += u64::from(self.seat.withdraw(&destination));
             return Ok(());
         };
         let Ok(route) = Route::new(route) else {
             self.counters.too_long += 1;
-            core.member.withdraw(&destination);
+            self.seat.withdraw(&destination);
             return Ok(());
         };
         let lanes = members.iter().map(|member| Lane(member.0));
-        let policy = LaneSet::of(&self.roster, lanes)?;
-        match core.member.announce(&destination, &policy, &route) {
-            Ok(_) => self.counters.announced += 1,
+        match self.seat.announce(&destination, lanes, &route) {
+            Ok(was_told) => self.counters.announced += u64::from(was_told),
             Err(ExchangeError::TooMany { .. }) => self.counters.too_many += 1,
             Err(error) => return Err(error),
         }
         Ok(())
-    }
-
-    /// All that is there at first has been told.
-    pub fn end_of_table(&mut self) {
-        if let Some(core) = &mut self.core {
-            core.member.end_of_table();
-        }
-    }
-
-    /// Leaves, and all routes of this member with it.
-    pub fn leave(&mut self) {
-        if let Some(core) = &mut self.core {
-            core.member.leave();
-        }
-    }
-
-    /// The next answer for a server: what follows from what servers have said.
-    pub fn poll_answer(&mut self, connection: Connection) -> Option<Vec<u8>> {
-        self.core.as_mut()?.member.poll_answer(connection)
-    }
-
-    /// The next message for a server.
-    pub fn poll_message(&mut self, connection: Connection) -> Option<Vec<u8>> {
-        self.core.as_mut()?.member.poll_message(connection)
     }
 
     /// Takes what the core has to say. Answers to what it asks leave when they are `due`.
@@ -271,7 +155,7 @@ impl Exchange {
         now: Instant,
     ) -> Outcomes {
         let mut outcomes = Outcomes::default();
-        while let Some(event) = self.core.as_mut().and_then(|core| core.member.poll_event()) {
+        while let Some(event) = self.seat.poll_event() {
             match event {
                 Event::Offered { destination, from, id, route, replaces } => {
                     let Some(place) = Place::parse(destination.as_bytes()) else {
@@ -282,9 +166,7 @@ impl Exchange {
                     if let Some(replaced) = replaces {
                         self.forget(replaced, (id, place, from), table, changes);
                     }
-                    if let Some(core) = &mut self.core {
-                        core.before.remove(&id);
-                    }
+                    self.before.remove(&id);
                     if let Some(old) = self.current.insert((place.to_bytes(), from), id) {
                         self.ids.remove(&old);
                     }
@@ -314,10 +196,13 @@ impl Exchange {
                         table.selected(place, None, changes);
                     }
                 }
-                Event::Synced => outcomes.is_synced |= self.synced(table, changes),
+                Event::Synced => {
+                    self.synced(table, changes);
+                    outcomes.is_synced = true;
+                }
             }
         }
-        self.note_pair(now);
+        self.seat.note_pair(now);
         outcomes
     }
 
@@ -343,9 +228,7 @@ impl Exchange {
                 }
             }
         }
-        if let Some(core) = &mut self.core {
-            core.member.rank(question.round, &classes);
-        }
+        self.seat.rank(question.round, &classes);
         Some(question.due)
     }
 
@@ -395,51 +278,15 @@ impl Exchange {
         }
     }
 
-    /// All is here: what only the core before knew is no more.
-    fn synced(&mut self, table: &mut Table, changes: &mut Changes) -> bool {
-        let Some(core) = &mut self.core else { return false };
-        let is_first = !std::mem::replace(&mut core.is_synced, true);
-        for (id, (place, from)) in std::mem::take(&mut core.before) {
+    /// All is here: what only cores before knew is no more.
+    fn synced(&mut self, table: &mut Table, changes: &mut Changes) {
+        for (id, (place, from)) in std::mem::take(&mut self.before) {
             let key = (place.to_bytes(), from);
             if self.current.get(&key) == Some(&id) {
                 self.current.remove(&key);
                 table.retracted(place, Index(from.0), changes);
             }
         }
-        is_first
-    }
-
-    fn note_pair(&mut self, now: Instant) {
-        let is_live = self.live_shards().is_some_and(|(live, _)| live > 0);
-        self.apart_since = match self.apart_since {
-            _ if is_live => None,
-            Some(since) => Some(since),
-            None => Some(now),
-        };
-    }
-
-    /// Whether both parties have been away for longer than their routes are used.
-    pub fn is_away(&mut self, now: Instant) -> bool {
-        self.note_pair(now);
-        self.apart_since.is_some_and(|since| now.saturating_duration_since(since) > AWAY)
-    }
-
-    /// Shards in which a pair computes, and how many there are.
-    pub fn live_shards(&self) -> Option<(usize, u16)> {
-        let core = self.core.as_ref()?;
-        Some((core.member.status().live_shards, core.common.shards))
-    }
-
-    /// Whether all that the exchange has is here, now.
-    pub fn has_all(&self) -> bool {
-        let shards =
-            |core: &Core| core.member.status().synced_shards == usize::from(core.common.shards);
-        self.core.as_ref().is_some_and(shards)
-    }
-
-    /// What the core has, and whether once all was here.
-    pub fn status(&self) -> Option<(rhumb_exchange::MemberStatus, bool)> {
-        self.core.as_ref().map(|core| (core.member.status(), core.is_synced))
     }
 }
 
@@ -447,6 +294,3 @@ impl Exchange {
 const BEST_CLASS: u8 = 15;
 /// All further classes are one.
 const WORST: u32 = 14;
-/// For how long routes are used that nobody could take back: as long as routers keep those of a
-/// neighbour that restarts, and some more.
-const AWAY: Duration = Duration::from_secs(300);

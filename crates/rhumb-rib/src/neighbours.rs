@@ -181,6 +181,11 @@ impl Neighbours {
         }
     }
 
+    /// Whether a neighbour was heard lately.
+    pub fn is_heard(&self, from: Name, now: Instant) -> bool {
+        self.list.iter().any(|it| it.rules.domain == from && !it.is_stale(now))
+    }
+
     /// All that are told to somebody or tell something.
     pub fn rules(&self) -> impl Iterator<Item = &Neighbour> {
         self.list.iter().map(|it| &it.rules)
@@ -283,6 +288,10 @@ impl Known {
         self.words.get(&self.rules.domain).filter(|word| word.until_s >= now.unix_s())
     }
 
+    fn is_stale(&self, now: Instant) -> bool {
+        self.heard_at.is_none_or(|at| at + STALE_AFTER <= now)
+    }
+
     fn way(&self, domain: Name, now: Now) -> Option<Way> {
         let gate = self.own_word(now)?;
         let word = self.words.get(&domain).filter(|word| word.until_s >= now.unix_s())?;
@@ -293,7 +302,7 @@ impl Known {
         metadata.extend(
             gate.offer.metadata.iter().filter(|it| !word.offer.metadata.contains(it)).cloned(),
         );
-        let is_stale = self.heard_at.is_none_or(|at| at + STALE_AFTER <= now.instant);
+        let is_stale = self.is_stale(now.instant);
         Some(Way {
             neighbour: self.rules.domain,
             relation: self.rules.relation,

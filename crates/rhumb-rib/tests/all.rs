@@ -10,6 +10,7 @@ mod beyond;
 mod change;
 mod deferred;
 mod durability;
+mod exchange;
 mod expiry;
 mod exports;
 mod file;

@@ -122,6 +122,13 @@ impl Reach {
         Now { instant: self.as_of, unix_ms: now_s.saturating_mul(1000) }
     }
 
+    /// Whether a neighbour is there: a RIB of it, or its words, where it has none to ask.
+    pub(crate) fn is_there(&self, neighbour: Name) -> bool {
+        let has_none = |it: &Neighbour| it.domain == neighbour && it.ribs.is_empty();
+        let is_heard = || self.table.is_heard(neighbour, self.as_of);
+        self.ribs.is_there(neighbour) || self.table.rules().any(has_none) && is_heard()
+    }
+
     /// The domain of which a RIB is a neighbour's.
     fn neighbour_of(&self, rib: &Name) -> Option<Name> {
         let is_its = |(name, _): &(Name, SocketAddr)| name == rib;

@@ -7,10 +7,10 @@ use std::time::Instant;
 use rhumb_link::{AttemptId, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::offer::Offered;
-use rhumb_wire::{Action, Name, Offer, PduHeader};
+use rhumb_wire::{Action, Name, PduHeader};
 
 use super::Server;
-use crate::neighbours::{Neighbour, Neighbours, NotTaken};
+use crate::neighbours::{Neighbour, Neighbours};
 use crate::store::Store;
 
 impl<S: Store> Server<S> {
@@ -76,9 +76,9 @@ impl<S: Store> Server<S> {
         self.rib.reach.as_ref().map_or((0, 0), |reach| reach.ribs.count())
     }
 
-    /// Whether a RIB of a neighbour is there.
+    /// Whether a RIB of a neighbour is there, or it was heard lately otherwise.
     pub fn is_there(&self, neighbour: Name) -> bool {
-        self.rib.reach.as_ref().is_some_and(|reach| reach.ribs.is_there(neighbour))
+        self.rib.reach.as_ref().is_some_and(|reach| reach.is_there(neighbour))
     }
 
     /// What a neighbour is offered that is not told by its RIBs: for who tells it otherwise.
@@ -86,34 +86,17 @@ impl<S: Store> Server<S> {
         self.rib.offered_to(neighbour, now)
     }
 
-    /// Takes what a neighbour offers about a domain that was heard otherwise than from its RIBs;
-    /// that it offers it no longer, if there is none.
-    ///
-    /// # Errors
-    /// Why it is not taken.
-    pub fn hear_offer(
-        &mut self,
-        from: Name,
-        domain: Name,
-        offer: Option<&Offer>,
-        now: Now,
-    ) -> Result<(), NotTaken> {
-        let Some(reach) = &mut self.rib.reach else { return Ok(()) };
-        let taken = match offer {
-            Some(offer) => reach.table.hear(from, domain, offer, now),
-            None => {
-                reach.table.retract(from, domain);
-                Ok(())
-            }
-        };
-        self.advance(now);
-        taken
-    }
-
-    /// A neighbour of which is heard otherwise is there.
-    pub fn note_heard(&mut self, from: Name, now: Instant) {
-        if let Some(reach) = &mut self.rib.reach {
-            reach.table.note_heard(from, now);
+    /// Takes all that a neighbour offers which is heard otherwise than from its RIBs, and was heard
+    /// last at `heard_at`: what is not among it is offered no longer, and what is not taken is
+    /// counted.
+    pub fn hear_offers(&mut self, from: Name, offered: &[Offered], heard_at: Instant, now: Now) {
+        let Some(reach) = &mut self.rib.reach else { return };
+        for (domain, offer) in offered {
+            let _ = reach.table.hear(from, *domain, offer, now);
         }
+        let domains = offered.iter().map(|(domain, _)| *domain).collect();
+        reach.table.retract_all_but(from, &domains);
+        reach.table.note_heard(from, heard_at);
+        self.advance(now);
     }
 }

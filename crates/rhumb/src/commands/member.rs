@@ -3,7 +3,7 @@
 //!
 //! 1. Look at configuration, key, roster and policies; with `--check` that is all.
 //! 2. Keep a BGP session with the router (`daemon/bgp.rs`), and a connection
-//!    to each server of both parties (`links.rs`).
+//!    to each server of both parties (`rhumb_daemon::exchange_links`).
 //! 3. What the router announces goes to the exchange with the set of those
 //!    who may have it; what comes from there is judged, and the best of it
 //!    goes to the router (`rhumb_member`).
@@ -15,7 +15,6 @@
 
 mod control;
 mod judge;
-mod links;
 mod proxy;
 mod routes;
 mod rtr;

@@ -9,10 +9,11 @@ use rhumb_channel::Credentials;
 use rhumb_daemon::config::{BgpSettings, ConfigFile, MemberSettings};
 use rhumb_daemon::daemon::bgp::{Admitted, Listener, Neighbour, Reach, TcpPassword};
 use rhumb_daemon::daemon::{self, Control, Hangup};
+use rhumb_daemon::exchange_links::{self, Links, Said, Servers};
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key;
 use rhumb_daemon::output::Form;
-use rhumb_daemon::{clock, key};
-use rhumb_exchange::{Connection, ExchangeError, Party, routes_in};
+use rhumb_exchange::routes_in;
 use rhumb_member::{Changes, Exchange, Pace, Table, Untold};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -20,7 +21,6 @@ use tokio::time::{sleep, timeout};
 use super::Standing;
 use super::control::{Question, Socket};
 use super::judge::{Judge, cost};
-use super::links::{self, Link, Mouth, Wires};
 use super::rtr::{Published, RtrFeed};
 
 /// All that the task holds.
@@ -31,7 +31,7 @@ pub(super) struct Proxy {
     pub(super) standing: Standing,
     pub(super) table: Table,
     pub(super) exchange: Exchange,
-    pub(super) links: Vec<Link>,
+    pub(super) links: Links,
     pace: Pace,
     judge: Judge,
     untold: Untold,
@@ -52,14 +52,11 @@ pub(super) struct Proxy {
     /// Ends with the proxy.
     socket: Option<Socket>,
     sources: Sources,
-    /// All connections end with it.
-    _wires: Wires,
 }
 
 /// What tells the task what happens.
 struct Sources {
     router: mpsc::Receiver<(usize, RouterEvent)>,
-    links: mpsc::Receiver<links::Event>,
     vrps: watch::Receiver<Published>,
     questions: mpsc::Receiver<Question>,
     woken: std::sync::Arc<Notify>,
@@ -77,11 +74,11 @@ impl Proxy {
     ) -> Outcome<Self> {
         let (events, router) = mpsc::channel(EVENTS);
         let (neighbour, listener) = start_bgp(&settings, events)?;
-        let (events, link_events) = mpsc::channel(EVENTS);
         let table = Table::new(standing.policies.clone(), settings.select_best);
         let pace = Pace::new(Instant::now(), cost(table.law()));
-        let wires = Wires::start(pace.grid)?;
-        let links = start_links(&wires, &settings, &credentials, &events);
+        let servers =
+            Servers { exchange: settings.exchange.clone(), neutral: settings.neutral.clone() };
+        let links = Links::start(pace.grid, &servers, &credentials)?;
         let rtr = RtrFeed::start(&settings.rtr);
         let (asked, questions) = mpsc::channel(QUESTIONS);
         let socket =
@@ -112,8 +109,7 @@ impl Proxy {
             control,
             hangup,
             socket,
-            sources: Sources { router, links: link_events, vrps, questions, woken },
-            _wires: wires,
+            sources: Sources { router, vrps, questions, woken },
         })
     }
 
@@ -130,7 +126,7 @@ impl Proxy {
         let (mut from_router, mut from_links, mut judged) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let mut changes = Changes::default();
-            let pause = if self.is_behind() { ROOM_PAUSE } else { TICK };
+            let pause = if self.links.is_behind() { ROOM_PAUSE } else { TICK };
             let left = |at: Instant| at.saturating_duration_since(Instant::now());
             let due = [self.exchange.closes(), self.untold.due()].into_iter().flatten().min();
             let pause = due.map_or(pause, |at| left(at).min(pause));
@@ -140,9 +136,11 @@ impl Proxy {
                         self.heard_router(event, &mut changes);
                     }
                 }
-                _ = self.sources.links.recv_many(&mut from_links, A_TURN) => {
+                () = self.links.recv(&mut from_links, A_TURN) => {
                     for event in from_links.drain(..) {
-                        self.heard_link(event, &mut changes)?;
+                        if let Some(said) = self.links.hear(event, &mut self.exchange.seat) {
+                            self.heard_server(&said, &mut changes);
+                        }
                     }
                 }
                 done = self.judge.judged(&mut judged, A_TURN) => {
@@ -179,7 +177,7 @@ impl Proxy {
     /// Tells everybody what follows from a turn.
     async fn settle(&mut self, mut changes: Changes) -> Outcome {
         let now = Instant::now();
-        let is_away = self.exchange.is_away(now);
+        let is_away = self.exchange.seat.is_away(now);
         self.table.suspend(is_away, &mut changes);
         self.untold.add(std::mem::take(&mut changes.exchange), now, &self.pace.grid);
         for change in self.untold.take_due(now) {
@@ -192,9 +190,9 @@ impl Proxy {
             self.table.judged(judged, &mut changes);
         }
         while let Some(due) = self.exchange.answer(&self.table, Instant::now()) {
-            self.speak(due);
+            self.links.speak(&mut self.exchange.seat, due);
         }
-        self.pump();
+        self.links.pump(&mut self.exchange.seat);
         for orders in batches(changes.router) {
             self.neighbour.order(orders).await;
         }
@@ -230,60 +228,12 @@ impl Proxy {
         }
     }
 
-    fn heard_link(&mut self, event: links::Event, changes: &mut Changes) -> Outcome {
-        match event {
-            links::Event::Up(connection, mouth) => self.link_up(connection, mouth),
-            links::Event::Down(connection, problem) => {
-                let link = &mut self.links[connection.0 as usize];
-                let is_news = link.problem.as_deref() != Some(&problem);
-                if is_news || link.mouth.is_some() {
-                    let (server, party) = (link.server.address, number(link.party));
-                    tracing::warn!(%server, party, problem, "no connection to a server");
-                }
-                (link.mouth, link.problem) = (None, Some(problem));
-                self.exchange.disconnected(connection);
-            }
-            links::Event::Said(connection, message, at) => {
-                self.heard_server(connection, &message, at, changes)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn link_up(&mut self, connection: Connection, mouth: Mouth) {
-        let link = &mut self.links[connection.0 as usize];
-        let (server, party) = (link.server.address, number(link.party));
-        // Whoever reads the line about its absence reads this one, too.
-        match link.problem.take() {
-            Some(_) => tracing::warn!(%server, party, "connected to a server now"),
-            None => tracing::info!(%server, party, "connected to a server"),
-        }
-        link.mouth = Some(mouth);
-        self.exchange.connected(connection, link.party);
-        self.speak(Instant::now());
-    }
-
-    fn heard_server(
-        &mut self,
-        connection: Connection,
-        message: &[u8],
-        came: Instant,
-        changes: &mut Changes,
-    ) -> Outcome {
-        let at = connection.0 as usize;
-        if self.links[at].mouth.is_none() {
-            return Ok(());
-        }
-        self.pace.heard(came, routes_in(message));
-        let up = self.links.iter().filter(|link| link.mouth.is_some());
-        let up: Vec<(Connection, Party)> = up.map(|link| (link.connection, link.party)).collect();
-        let fresh = || {
-            let secret = key::fresh_secret();
-            let secret = secret.map_err(|_| ExchangeError::Unexpected("no randomness"))?;
-            Ok((clock::now().unix_ms, secret))
-        };
-        let handled = self.exchange.handle(connection, message, &up, fresh);
-        if let Some(sites) = self.exchange.take_longer_roster() {
+    fn heard_server(&mut self, said: &Said, changes: &mut Changes) {
+        let Said { connection, message, came } = said;
+        self.pace.heard(*came, routes_in(message));
+        let up = self.links.all_up();
+        let handled = self.exchange.handle(*connection, message, &up, exchange_links::fresh);
+        if let Some(sites) = self.exchange.seat.take_longer_roster() {
             let ours = self.standing.sites.len();
             tracing::warn!(sites, ours, "a server has a longer roster: get it from the exchange");
         }
@@ -295,15 +245,9 @@ impl Proxy {
                     self.untold.begin(all, Instant::now(), &self.pace.grid);
                 }
             }
-            Err(error) => {
-                let server = self.links[at].server.address;
-                tracing::error!(%server, %error, "a connection to a server is cut");
-                self.links[at].cut(error.to_string());
-                self.exchange.disconnected(connection);
-            }
+            Err(error) => self.links.cut(*connection, &error, &mut self.exchange.seat),
         }
-        self.hear_core(came, changes);
-        Ok(())
+        self.hear_core(*came, changes);
     }
 
     /// Takes what the core says about what came at some time. Answers leave when that time says so.
@@ -311,27 +255,16 @@ impl Proxy {
         let due = self.pace.due_soon(came);
         let outcomes = self.exchange.take_events(&mut self.table, changes, due, Instant::now());
         self.end_of_rib(outcomes.is_synced, changes);
-        self.speak(self.pace.due(came));
-    }
-
-    /// Tells servers what follows from what they said.
-    fn speak(&mut self, due: Instant) {
-        for link in &self.links {
-            while let Some(answer) = self.exchange.poll_answer(link.connection) {
-                if let Some(mouth) = &link.mouth {
-                    mouth.say(due, answer);
-                }
-            }
-        }
+        self.links.speak(&mut self.exchange.seat, self.pace.due(came));
     }
 
     /// Tells the exchange that all is there, once the router has told all, or nothing for long.
     fn end_table(&mut self) {
         let has_told = self.awaited.as_ref().is_some_and(Vec::is_empty);
         let is_late = self.started.elapsed() > ROUTER_PATIENCE;
-        let is_told = self.untold.is_empty() && self.exchange.status().is_some();
+        let is_told = self.untold.is_empty() && self.exchange.seat.status().is_some();
         if !self.table_ended && (has_told || is_late) && is_told {
-            self.exchange.end_of_table();
+            self.exchange.seat.end_of_table();
             self.table_ended = true;
         }
     }
@@ -343,31 +276,13 @@ impl Proxy {
         }
         let status = self.neighbour.status();
         let is_up = status.state == State::Established;
-        let has_all = self.exchange.status().is_some_and(|(_, is_synced)| is_synced);
+        let has_all = self.exchange.seat.status().is_some_and(|(_, is_synced)| is_synced);
         let has_all = has_all && changes.cases.is_empty() && self.table.has_judged_all();
         let is_late = status.since.elapsed() > EXCHANGE_PATIENCE;
         if is_up && !self.router_ended && (has_all || is_late) {
             changes.router.extend(Family::ALL.map(Order::EndOfRib));
             self.router_ended = true;
         }
-    }
-
-    /// Gives each server what it takes.
-    fn pump(&mut self) {
-        for link in &self.links {
-            while link.has_room()
-                && let Some(message) = self.exchange.poll_message(link.connection)
-            {
-                if let Some(mouth) = &link.mouth {
-                    mouth.say(Instant::now(), message);
-                }
-            }
-        }
-    }
-
-    /// Whether a server takes nothing more at the moment.
-    fn is_behind(&self) -> bool {
-        self.links.iter().any(|link| link.mouth.is_some() && !link.has_room())
     }
 
     /// Reads configuration and roster again. What is wrong with them changes nothing.
@@ -388,11 +303,11 @@ impl Proxy {
         self.table.set_policies(standing.policies.clone(), changes);
         self.pace.set_cost(cost(self.table.law()));
         let roster = std::sync::Arc::clone(&standing.roster);
-        if !self.exchange.set_roster(roster, standing.lane) {
+        if !self.exchange.seat.set_roster(roster, standing.lane) {
             tracing::warn!(sites = standing.sites.len(), "sites have other places in the roster");
             // All is announced to the exchange again, when a server has the roster, too.
             changes.exchange.clear();
-            self.links.iter_mut().for_each(|link| link.cut("there is another roster".to_owned()));
+            self.links.begin_anew();
         }
         tracing::warn!("policies read again");
         (self.file, self.settings, self.standing) = (file, settings, standing);
@@ -401,30 +316,20 @@ impl Proxy {
 
     /// Says goodbye to all.
     async fn leave(mut self) -> Outcome {
-        self.exchange.leave();
-        self.pump();
+        self.exchange.seat.leave();
+        self.links.pump(&mut self.exchange.seat);
         let words = "the proxy shuts down".to_owned();
         let orders = self.neighbour.order(vec![Order::Stop(words)]);
         let _ = timeout(GOODBYE, orders).await;
         let until = Instant::now() + GOODBYE;
         let waits = |proxy: &Self| {
-            let mouths = proxy.links.iter().filter_map(|link| link.mouth.as_ref());
-            mouths.map(Mouth::waiting).sum::<usize>() > 0
-                || proxy.neighbour.status().state == State::Established
+            proxy.links.waiting() > 0 || proxy.neighbour.status().state == State::Established
         };
         while waits(&self) && Instant::now() < until {
             sleep(ROOM_PAUSE).await;
         }
         drop(self.socket.take());
         Ok(())
-    }
-}
-
-/// 1 or 2.
-pub(super) fn number(party: Party) -> u8 {
-    match party {
-        Party::One => 1,
-        Party::Two => 2,
     }
 }
 
@@ -446,23 +351,6 @@ fn start_bgp(
 /// The password that the router has, if there is to be one.
 pub(super) fn password(bgp: &BgpSettings) -> Outcome<Option<TcpPassword>> {
     bgp.password.as_deref().map(|path| TcpPassword::read(path, "the router")).transpose()
-}
-
-fn start_links(
-    wires: &Wires,
-    settings: &MemberSettings,
-    credentials: &Credentials,
-    events: &mpsc::Sender<links::Event>,
-) -> Vec<Link> {
-    let one = settings.exchange.iter().map(|server| (Party::One, *server));
-    let two = settings.neutral.iter().map(|server| (Party::Two, *server));
-    (0..)
-        .zip(one.chain(two))
-        .map(|(number, (party, server))| {
-            let events = events.clone();
-            Link::start(wires, Connection(number), party, server, credentials, events)
-        })
-        .collect()
 }
 
 /// Orders in batches of bounded size.

@@ -16,9 +16,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::control::Request;
-use super::super::links::{Link, Mouth};
 use super::super::routes::prefix_text;
-use super::{Proxy, number};
+use super::Proxy;
 
 /// The one line a proxy prints when it is at work.
 pub(super) struct Ready {
@@ -161,7 +160,7 @@ fn status(proxy: &Proxy) -> Value {
         "uptime_s": proxy.started.elapsed().as_secs(),
         "reloads": proxy.reloads,
         "router": router(proxy),
-        "servers": servers(proxy),
+        "servers": proxy.links.report(),
         "exchange": exchange(proxy),
         "routes": {
             "own": counts.own,
@@ -199,29 +198,15 @@ fn router(proxy: &Proxy) -> Value {
     })
 }
 
-fn servers(proxy: &Proxy) -> Vec<Value> {
-    let server = |link: &Link| {
-        json!({
-            "party": number(link.party),
-            "server": link.server.address,
-            "name": link.server.name.to_string(),
-            "connected": link.mouth.is_some(),
-            "waiting_bytes": link.mouth.as_ref().map(Mouth::waiting),
-            "problem": link.problem,
-        })
-    };
-    proxy.links.iter().map(server).collect()
-}
-
 fn exchange(proxy: &Proxy) -> Value {
-    let (core, live) = (proxy.exchange.status(), proxy.exchange.live_shards());
+    let (core, live) = (proxy.exchange.seat.status(), proxy.exchange.seat.live_shards());
     json!({
         "shards": live.map(|(_, all)| all),
         "live_shards": live.map(|(live, _)| live),
         "sites": proxy.standing.sites.len(),
         "server_sites": core.map(|(status, _)| status.server_lanes),
-        "synced": proxy.exchange.has_all() && proxy.table.has_judged_all(),
-        "apart_s": proxy.exchange.apart_since.map(|since| since.elapsed().as_secs()),
+        "synced": proxy.exchange.seat.has_all() && proxy.table.has_judged_all(),
+        "apart_s": proxy.exchange.seat.apart_since().map(|since| since.elapsed().as_secs()),
         "announced_routes": core.map(|(status, _)| status.announced),
         "refused_routes": core.map(|(status, _)| status.refused),
         "refused_why": core.filter(|(status, _)| status.refused > 0).map(|_| BEYOND_QUOTA),
@@ -264,10 +249,8 @@ fn state(state: State) -> &'static str {
 pub(super) fn snapshot(proxy: &Proxy) -> Snapshot {
     let (counts, counters) = (proxy.table.counts(), proxy.exchange.counters);
     let router = proxy.neighbour.status();
-    let connected = proxy.links.iter().filter(|link| link.mouth.is_some()).count();
-    let live = proxy.exchange.live_shards().map_or(0, |(live, _)| live);
-    let waiting = proxy.links.iter().filter_map(|link| link.mouth.as_ref());
-    let waiting: usize = waiting.map(Mouth::waiting).sum();
+    let (connected, _) = proxy.links.count();
+    let live = proxy.exchange.seat.live_shards().map_or(0, |(live, _)| live);
     let routes = [
         ("own", counts.own),
         ("offered", counts.offers),
@@ -292,7 +275,7 @@ pub(super) fn snapshot(proxy: &Proxy) -> Snapshot {
         ROUTER_UP.is(router.state == State::Established),
         SERVERS.is(connected),
         LIVE.is(live),
-        WAITING.is(waiting),
+        WAITING.is(proxy.links.waiting()),
         ROUTES.by("kind", routes),
         EVENTS.by("kind", events),
         LOST.by("kind", lost),
