@@ -18,14 +18,8 @@ pub(crate) struct Product {
 pub(crate) const PRODUCTS: [Product; 3] = [
     Product {
         programs: &["routing"],
-        unreached: &[
-            "rhumb-bgp",
-            "rhumb-channel",
-            "rhumb-exchange",
-            "rhumb-member",
-            "rhumb-mpc",
-            "rhumb-sim",
-        ],
+        // A RIB may be a member of a private exchange, and with it reaches that.
+        unreached: &["rhumb-sim"],
     },
     Product {
         programs: &["platypus"],

@@ -13,6 +13,7 @@ mod member;
 mod neighbours;
 pub(crate) mod raw;
 mod rib;
+mod seat;
 #[cfg(target_os = "linux")]
 mod stamp;
 pub(crate) mod value;
@@ -54,6 +55,7 @@ pub use member::{BgpSettings, MemberSettings, SiteName};
 pub use neighbours::NeighbourSettings;
 use raw::RawConfig;
 pub(crate) use rib::RibLimits;
+pub use seat::SeatSettings;
 #[cfg(target_os = "linux")]
 pub use stamp::{StampDaemonSettings, StampSettings};
 use value::{Fault, RawWorkers, line_at};

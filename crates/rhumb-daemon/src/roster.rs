@@ -145,6 +145,23 @@ impl Site {
     }
 }
 
+/// The lane of the site with this key, which the roster at `path` is to have.
+pub fn lane_of(sites: &[Site], name: Name, path: &Path) -> Outcome<Lane> {
+    let place = sites.iter().position(|site| site.name == name).ok_or_else(|| {
+        Failure::setup_text(format!(
+            "the roster {} has no site with our key, {name}; the exchange's operator adds it",
+            path.display()
+        ))
+    })?;
+    if sites[place].is_removed {
+        return Err(Failure::setup_text(format!(
+            "the roster {} has our site as removed",
+            path.display()
+        )));
+    }
+    u16::try_from(place).map(Lane).map_err(Failure::setup)
+}
+
 /// The roster as the exchange has it.
 pub fn for_exchange(sites: &[Site]) -> Outcome<Arc<Roster>> {
     let known = sites.iter().map(|site| {

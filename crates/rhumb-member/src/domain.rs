@@ -6,7 +6,7 @@
 //!    are as many as the settings say, whether they hold an offer or not, and whether it is another
 //!    one or not.
 //! 3. [`DomainMember::take_events`] keeps what lanes that are listened to say in their slots, and
-//!    [`DomainMember::offered_by`] is what of it counts.
+//!    [`DomainMember::heard`] is what of it counts.
 //!
 //! ```text
 //! destination  "d" | lane, 2 | slot, 1
@@ -268,9 +268,16 @@ impl DomainMember {
         }
     }
 
-    /// What a lane that is listened to offers, if it was ever heard.
-    pub fn offered_by(&self, lane: Lane) -> Option<OfferedBy> {
-        let Slots { slots, heard_at } = self.heard.get(&lane)?;
+    /// What each lane that was ever heard offers now.
+    pub fn heard(&self) -> BTreeMap<Lane, OfferedBy> {
+        let all = self.heard.iter();
+        all.filter_map(|(lane, slots)| Some((*lane, slots.offered()?))).collect()
+    }
+}
+
+impl Slots {
+    fn offered(&self) -> Option<OfferedBy> {
+        let Self { slots, heard_at } = self;
         let heard_at = (*heard_at)?;
         let mut last: BTreeMap<Name, (u64, &Offer)> = BTreeMap::new();
         for it in slots.values() {

@@ -204,7 +204,7 @@ impl World {
                 let lane = self.lane_of(name);
                 let Some(member) = &mut self.members[at] else { continue };
                 member.take_events(now.instant, now.unix_s());
-                if let Some(heard) = member.offered_by(lane) {
+                if let Some(heard) = member.heard().get(&lane) {
                     let server = self.net.ribs[self.domains[at].rib].server.as_mut().unwrap();
                     server.hear_offers(name, &heard.offers, heard.heard_at, now);
                 }

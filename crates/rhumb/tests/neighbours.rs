@@ -15,23 +15,23 @@ const ANY: &str = "127.0.0.1:0";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who a neighbour is, and what else the settings say of it.
-struct Beside {
-    label: &'static str,
-    relation: &'static str,
-    more: String,
+pub(crate) struct Beside {
+    pub(crate) label: &'static str,
+    pub(crate) relation: &'static str,
+    pub(crate) more: String,
 }
 
-fn beside(label: &'static str, relation: &'static str) -> Beside {
+pub(crate) fn beside(label: &'static str, relation: &'static str) -> Beside {
     Beside { label, relation, more: String::new() }
 }
 
 /// A domain: its RIB, a border, and a router inside.
-struct Domain {
+pub(crate) struct Domain {
     label: &'static str,
-    name: String,
+    pub(crate) name: String,
     rib: String,
-    rib_admin: String,
-    rib_process: Running,
+    pub(crate) rib_admin: String,
+    pub(crate) rib_process: Running,
     border: Option<Running>,
     border_admin: String,
     interior: String,
@@ -39,14 +39,16 @@ struct Domain {
 }
 
 /// The keys of domains and of their RIBs are there first, since neighbours name each other.
-struct Planned {
-    label: &'static str,
+pub(crate) struct Planned {
+    pub(crate) label: &'static str,
     name: String,
     rib: String,
     listen: String,
+    /// What the settings say of an exchange, by which its neighbours are told then; or nothing.
+    pub(crate) exchange: String,
 }
 
-fn admit(place: &Place, issuer: &str, role: &str, key: &str, rights: &str) -> String {
+pub(crate) fn admit(place: &Place, issuer: &str, role: &str, key: &str, rights: &str) -> String {
     let name = place.keygen(role, key);
     let beside = key.replace(".key", ".membership");
     let admit = ["domain", "admit", &name, "--key", issuer, "--rights", rights, "--out", &beside];
@@ -55,18 +57,18 @@ fn admit(place: &Place, issuer: &str, role: &str, key: &str, rights: &str) -> St
     name
 }
 
-fn plan(place: &Place, label: &'static str) -> Planned {
+pub(crate) fn plan(place: &Place, label: &'static str) -> Planned {
     let key = format!("domain-{label}.key");
     let name = place.keygen("domain", &key);
     let rib = admit(place, &key, "rib", &format!("rib-{label}.key"), "publish");
     let socket = UdpSocket::bind(ANY).unwrap();
     let listen = socket.local_addr().unwrap().to_string();
-    Planned { label, name, rib, listen }
+    Planned { label, name, rib, listen, exchange: String::new() }
 }
 
 /// Writes what a RIB's settings say of its neighbours, each of which may carry for the domain.
-fn settle(place: &Place, plans: &[Planned], own: &Planned, neighbours: &[Beside]) {
-    let mut text = String::from("[rib]\n");
+pub(crate) fn settle(place: &Place, plans: &[Planned], own: &Planned, neighbours: &[Beside]) {
+    let mut text = format!("[rib]\n{}", own.exchange);
     for neighbour in neighbours {
         let to = plans.iter().find(|it| it.label == neighbour.label).unwrap();
         let file = format!("{}-{}.carriage", own.label, to.label);
@@ -78,12 +80,14 @@ fn settle(place: &Place, plans: &[Planned], own: &Planned, neighbours: &[Beside]
             let run = place.run(&carry);
             assert_eq!(run.code, 0, "{}", run.errors);
         }
+        let told = match own.exchange.is_empty() {
+            true => format!("rib = [\"{}@{}\"]", to.rib, to.listen),
+            false => format!("site = \"{}/a\"", to.label),
+        };
         text += &format!(
-            "[[rib.neighbour]]\nname = \"{}\"\nrelation = \"{}\"\nrib = [\"{}@{}\"]\ncarriage = \"{}\"\n{}\n",
+            "[[rib.neighbour]]\nname = \"{}\"\nrelation = \"{}\"\n{told}\ncarriage = \"{}\"\n{}\n",
             to.name,
             neighbour.relation,
-            to.rib,
-            to.listen,
             place.path(&file).display(),
             neighbour.more
         );
@@ -91,7 +95,12 @@ fn settle(place: &Place, plans: &[Planned], own: &Planned, neighbours: &[Beside]
     place.write(&format!("{}.toml", own.label), &text);
 }
 
-fn start(place: &Place, plans: &[Planned], own: &Planned, neighbours: &[Beside]) -> Domain {
+pub(crate) fn start(
+    place: &Place,
+    plans: &[Planned],
+    own: &Planned,
+    neighbours: &[Beside],
+) -> Domain {
     settle(place, plans, own, neighbours);
     let Planned { label, name, listen, .. } = own;
     let key = format!("domain-{label}.key");
@@ -165,14 +174,14 @@ impl Domain {
     }
 
     /// The neighbours by which its RIB reaches a domain, the first one first.
-    fn ways(&self, place: &Place, to: &str) -> Vec<Value> {
+    pub(crate) fn ways(&self, place: &Place, to: &str) -> Vec<Value> {
         let run = place.run(&["--json", "domain", "routes", to, "--admin", &self.rib_admin]);
         assert_eq!(run.code, 0, "{}", run.errors);
         let routes = run.object();
         routes[0]["ways"].as_array().cloned().unwrap_or_default()
     }
 
-    fn wait_for_ways(&self, place: &Place, to: &str, expected: &[&str]) {
+    pub(crate) fn wait_for_ways(&self, place: &Place, to: &str, expected: &[&str]) {
         let until = Instant::now() + PATIENCE;
         loop {
             let ways = self.ways(place, to);
@@ -187,7 +196,7 @@ impl Domain {
 }
 
 /// A node of a domain that answers pings.
-fn receiver(place: &Place, domain: &Domain, label: &str) -> (Running, String) {
+pub(crate) fn receiver(place: &Place, domain: &Domain, label: &str) -> (Running, String) {
     let key = format!("node-{label}.key");
     admit(place, &format!("domain-{}.key", domain.label), "node", &key, "join");
     let receive =
@@ -197,13 +206,13 @@ fn receiver(place: &Place, domain: &Domain, label: &str) -> (Running, String) {
     (running, name)
 }
 
-fn ping(place: &Place, domain: &Domain, key: &str, to: &str) -> Run {
+pub(crate) fn ping(place: &Place, domain: &Domain, key: &str, to: &str) -> Run {
     let ping = ["ping", to, "--count", "1", "--key", key, "--router", &domain.interior];
     place.run(&[&ping[..], &["--export", &domain.name]].concat())
 }
 
 #[track_caller]
-fn reaches(place: &Place, domain: &Domain, key: &str, to: &str) {
+pub(crate) fn reaches(place: &Place, domain: &Domain, key: &str, to: &str) {
     let until = Instant::now() + PATIENCE;
     loop {
         let run = ping(place, domain, key, to);

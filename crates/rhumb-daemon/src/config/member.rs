@@ -204,6 +204,16 @@ impl ConfigFile {
     }
 
     fn party(&self, raw: Option<&[Spanned<String>]>, key: &str) -> Outcome<Vec<Pinned>> {
+        let servers = self.servers(raw, key)?;
+        servers.ok_or_else(|| needed(&format!("{key} = [\"NAME@ADDR\"], its standby second")))
+    }
+
+    /// The servers of a party; none if there are none.
+    pub(super) fn servers(
+        &self,
+        raw: Option<&[Spanned<String>]>,
+        key: &str,
+    ) -> Outcome<Option<Vec<Pinned>>> {
         let mut servers = Vec::new();
         for text in raw.into_iter().flatten() {
             servers.extend(self.parsed(Some(text), parse_server)?);
@@ -211,10 +221,7 @@ impl ConfigFile {
                 return Err(self.wrong(text, format!("{key} has more than {MOST_SERVERS} servers")));
             }
         }
-        if servers.is_empty() {
-            return Err(needed(&format!("{key} = [\"NAME@ADDR\"], its standby second")));
-        }
-        Ok(servers)
+        Ok((!servers.is_empty()).then_some(servers))
     }
 
     fn member_bgp(&self, asn: u32, exchange_asn: u32) -> Outcome<BgpSettings> {

@@ -1,7 +1,7 @@
 //! `[[rib.neighbour]]`: the domains beside a RIB's own, who each is to it, how much its ways are
 //! liked, what it is told, and by which word it may carry for the domain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{ConfigFile, Fault, line_at, refuse};
+use super::{ConfigFile, Fault, SeatSettings, line_at, refuse};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Pinned, parse_address, parse_name};
@@ -21,6 +21,10 @@ use crate::remote::{Pinned, parse_address, parse_name};
 pub struct NeighbourSettings {
     /// As they were when this was read.
     pub neighbours: Vec<Neighbour>,
+    /// The sites at the exchange of those that are told there, as `member/site`.
+    pub sites: BTreeMap<Name, String>,
+    /// The exchange.
+    pub exchange: Option<SeatSettings>,
     /// The domains around, besides those of which this one is a customer.
     pub around: Vec<Name>,
     /// Where RIBs of other domains reach this one.
@@ -36,6 +40,7 @@ pub(crate) struct RawNeighbour {
     name: Option<Spanned<String>>,
     relation: Option<Spanned<String>>,
     rib: Option<Vec<Spanned<String>>>,
+    site: Option<Spanned<String>>,
     carriage: Option<PathBuf>,
     preference: Option<Spanned<u16>>,
     cost: Option<Spanned<u32>>,
@@ -45,18 +50,33 @@ pub(crate) struct RawNeighbour {
 }
 
 /// The keys of [`RawNeighbour`].
-pub(super) const NEIGHBOUR_KEYS: &[&str] =
-    &["name", "relation", "rib", "carriage", "preference", "cost", "tell", "withhold", "refuse"];
+pub(super) const NEIGHBOUR_KEYS: &[&str] = &[
+    "name",
+    "relation",
+    "rib",
+    "site",
+    "carriage",
+    "preference",
+    "cost",
+    "tell",
+    "withhold",
+    "refuse",
+];
 
 impl NeighbourSettings {
     /// Reads them again, of a RIB whose other settings stay as they are.
-    pub fn again(&self) -> Outcome<Vec<Neighbour>> {
+    pub fn again(&self) -> Outcome<Self> {
         let Some(domain) = self.domain.filter(|_| !self.file.as_os_str().is_empty()) else {
-            return Ok(self.neighbours.clone());
+            return Ok(self.clone());
         };
-        ConfigFile::read(&self.file)?.neighbours(domain)
+        let file = ConfigFile::read(&self.file)?;
+        let (neighbours, sites) = file.neighbours(domain)?;
+        Ok(Self { neighbours, sites, ..self.clone() })
     }
 }
+
+/// Neighbours, and the sites of those that are told through the exchange.
+type Beside = (Vec<Neighbour>, BTreeMap<Name, String>);
 
 impl ConfigFile {
     /// What the file says of the domains beside that of a RIB, which listens there.
@@ -80,7 +100,7 @@ impl ConfigFile {
                 )),
             };
         };
-        let neighbours = self.neighbours(domain)?;
+        let (neighbours, sites) = self.neighbours(domain)?;
         if !neighbours.is_empty() && has_parents {
             return Err(Failure::setup_text(
                 "a domain lies in one other (`parent` in [rib]), or is beside others (`[[rib.neighbour]]`, of which one \
@@ -96,14 +116,16 @@ impl ConfigFile {
             ));
         }
         let (domain, file) = (Some(domain), self.path.clone());
-        Ok(NeighbourSettings { neighbours, around, address, domain, file })
+        let exchange = self.seat_settings()?;
+        Ok(NeighbourSettings { neighbours, sites, exchange, around, address, domain, file })
     }
 
-    fn neighbours(&self, own: Name) -> Outcome<Vec<Neighbour>> {
+    fn neighbours(&self, own: Name) -> Outcome<Beside> {
         let items = self.raw.rib.neighbour.iter();
         let neighbours: Vec<Neighbour> =
             items.map(|raw| self.neighbour(own, raw)).collect::<Outcome<_>>()?;
         let mut known = BTreeSet::from([own]);
+        let mut sites = BTreeMap::new();
         for (neighbour, raw) in neighbours.iter().zip(&self.raw.rib.neighbour) {
             if !known.insert(neighbour.domain) {
                 let name = neighbour.domain;
@@ -111,8 +133,16 @@ impl ConfigFile {
                     self.fault(raw, format!("{name} is named twice, or is this domain itself"))
                 );
             }
+            if let Some(site) = &raw.get_ref().site
+                && sites.insert(neighbour.domain, site.get_ref().clone()).is_none()
+                && sites.values().filter(|it| *it == site.get_ref()).count() > 1
+            {
+                return Err(
+                    self.wrong(site, format!("the site {} is two neighbours'", site.get_ref()))
+                );
+            }
         }
-        Ok(neighbours)
+        Ok((neighbours, sites))
     }
 
     fn neighbour(&self, own: Name, raw: &Spanned<RawNeighbour>) -> Outcome<Neighbour> {
@@ -128,8 +158,22 @@ impl ConfigFile {
             let rib = self.parsed(Some(text), parse)?;
             neighbour.ribs.extend(rib.map(|it| (it.name, it.address)));
         }
-        if neighbour.ribs.is_empty() {
-            return Err(lacks("`rib`, its RIBs, each as NAME@ADDR"));
+        match (&item.site, neighbour.ribs.is_empty()) {
+            (None, true) => {
+                return Err(lacks(
+                    "`rib`, its RIBs, each as NAME@ADDR, or `site`, its site at the exchange, as MEMBER/SITE",
+                ));
+            }
+            (Some(_), false) => {
+                let either =
+                    "a neighbour is told by its RIBs or through the exchange; give `rib` or `site`";
+                return Err(self.fault(raw, either.to_owned()));
+            }
+            (Some(site), true) if self.raw.rib.exchange.is_none() => {
+                let none = "a neighbour is told through an exchange, and there is none; give [rib.exchange]";
+                return Err(self.wrong(site, none.to_owned()));
+            }
+            _ => {}
         }
         let number = |value: &Spanned<u16>| *value.get_ref();
         neighbour.preference = item.preference.as_ref().map_or(neighbour.preference, number);

@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::access::{RULE_KEYS, RawRule};
 use super::neighbours::{NEIGHBOUR_KEYS, RawNeighbour};
+use super::seat::{RawSeat, SEAT_KEYS};
 use super::value::{Fault, RawWorkers, line_at};
 use super::words;
 
@@ -50,6 +51,7 @@ pub(crate) struct RawRib {
     pub(crate) address: Option<Spanned<String>>,
     pub(crate) around: Option<Vec<Spanned<String>>>,
     pub(crate) neighbour: Vec<Spanned<RawNeighbour>>,
+    pub(crate) exchange: Option<RawSeat>,
     pub(crate) disk_mib: Option<Spanned<u64>>,
     pub(crate) memory_mib: Option<Spanned<u64>>,
     pub(crate) strangers_percent: Option<Spanned<u64>>,
@@ -239,6 +241,7 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
         check_below(text, root.get_ref(), &[service, "access"], &section, RULE_KEYS)?;
     }
     check_below(text, root.get_ref(), &["rib", "neighbour"], "rib.neighbour", NEIGHBOUR_KEYS)?;
+    check_below(text, root.get_ref(), &["rib", "exchange"], "rib.exchange", SEAT_KEYS)?;
     check_below(text, root.get_ref(), &["router", "domain"], "router.domain", DOMAIN_KEYS)?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
@@ -349,6 +352,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "address",
             "around",
             "neighbour",
+            "exchange",
             "disk_mib",
             "memory_mib",
             "strangers_percent",

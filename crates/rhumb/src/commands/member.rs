@@ -87,19 +87,8 @@ impl Standing {
     /// Reads the roster, and has the policies made for it.
     fn read(settings: &MemberSettings, name: Name) -> Outcome<Self> {
         let sites = roster::load(&settings.roster)?;
-        let place = sites.iter().position(|site| site.name == name).ok_or_else(|| {
-            Failure::setup_text(format!(
-                "the roster {} has no site with our key, {name}; the exchange's operator adds it",
-                settings.roster.display()
-            ))
-        })?;
-        let site = &sites[place];
-        if site.is_removed {
-            return Err(Failure::setup_text(format!(
-                "the roster {} has our site as removed",
-                settings.roster.display()
-            )));
-        }
+        let lane = roster::lane_of(&sites, name, &settings.roster)?;
+        let site = &sites[usize::from(lane.0)];
         let asn = settings.bgp.config.remote_as;
         if site.asn != asn {
             return Err(Failure::setup_text(format!(
@@ -107,7 +96,6 @@ impl Standing {
                 site.asn
             )));
         }
-        let lane = Lane(u16::try_from(place).map_err(Failure::setup)?);
         let roster = roster::for_exchange(&sites)?;
         let names: Vec<SiteName<'_>> = sites
             .iter()

@@ -20,9 +20,11 @@ use rhumb_trust::Now;
 use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Batch, Name, Role};
 
+mod exchange;
 mod fullness;
 mod report;
 
+use exchange::AtExchange;
 use fullness::Fullness;
 
 /// Runs the command.
@@ -61,7 +63,13 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
         let wake = wake.clone();
         move || wake.wake()
     })?;
+    let at_exchange =
+        settings.neighbours.exchange.clone().map(|seat| {
+            AtExchange::start(seat, &settings.neighbours.sites, wake.clone(), now.instant)
+        });
     let mut rib = Directory {
+        at_exchange: at_exchange.transpose()?,
+        has_untold: false,
         server,
         verifier: Worker::start_behind("verifier", wake.clone(), Verification::run)?,
         writer: Worker::start("writer", wake.clone(), move |commit: Commit| commit.run(&mut disk))?,
@@ -98,6 +106,10 @@ struct Directory {
     rules: RulesFollower,
     belonging: Belonging,
     neighbours: NeighbourSettings,
+    /// The exchange by which neighbours are told, if there is one.
+    at_exchange: Option<AtExchange>,
+    /// Whether it was last said that offers have no place there.
+    has_untold: bool,
     address: SocketAddr,
     started: Instant,
     fullness: Fullness,
@@ -122,6 +134,16 @@ impl Service for Directory {
         if let Some(access) = self.rules.poll() {
             self.server.set_access(access, now);
             self.read_neighbours(now);
+        }
+        if let Some(at_exchange) = &self.at_exchange {
+            at_exchange.meet(&mut self.server, now);
+            let untold = at_exchange.untold();
+            if !std::mem::replace(&mut self.has_untold, untold > 0) && untold > 0 {
+                tracing::warn!(
+                    untold,
+                    "offers for which the exchange has no slot; give more `slots`"
+                );
+            }
         }
         if let Some(identity) = self.belonging.poll()
             && let Err(error) = self.server.show(&identity, now)
@@ -169,6 +191,9 @@ impl Service for Directory {
         let uptime: Duration = now.instant.saturating_duration_since(self.started);
         let mut snapshot = report::snapshot(&mut self.server, self.address, uptime, now);
         self.belonging.report(&mut snapshot);
+        if let Some(at_exchange) = &self.at_exchange {
+            at_exchange.report(&mut snapshot);
+        }
         snapshot
     }
 }
@@ -178,7 +203,16 @@ impl Directory {
     /// bytes.
     fn read_neighbours(&mut self, now: Now) {
         match self.neighbours.again() {
-            Ok(neighbours) => self.server.set_neighbours(&neighbours, now),
+            Ok(settings) => {
+                self.server.set_neighbours(&settings.neighbours, now);
+                if let Some(at_exchange) = &mut self.at_exchange {
+                    at_exchange.read_again(&settings.sites, &mut self.server, now);
+                } else if !settings.sites.is_empty() {
+                    tracing::warn!(
+                        "[rib.exchange] is new: neighbours are told there after a restart"
+                    );
+                }
+            }
             Err(failure) => tracing::warn!(%failure, "going on with the neighbours from before"),
         }
     }
@@ -188,10 +222,10 @@ impl Directory {
         let there = all.map(|it| it.domain).filter(|domain| self.server.is_there(*domain));
         let there: BTreeSet<Name> = there.collect();
         for domain in there.difference(&self.neighbours_there) {
-            tracing::info!(%domain, "a RIB of a neighbour is there");
+            tracing::info!(%domain, "a neighbour is there");
         }
         for domain in self.neighbours_there.difference(&there) {
-            tracing::warn!(%domain, "lost the RIBs of a neighbour");
+            tracing::warn!(%domain, "lost a neighbour: neither its RIBs nor its words are there");
         }
         self.neighbours_there = there;
     }

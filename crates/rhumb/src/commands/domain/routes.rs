@@ -62,8 +62,9 @@ fn line(way: &Value, before: Option<&Value>) -> String {
     let why = before.map_or(String::new(), |before| format!(": {}", behind(way, before)));
     let relation = way["relation"].as_str().unwrap_or("?");
     let (preference, cost) = (&way["preference"], &way["cost"]);
+    let told = if way["through"] == "exchange" { ", told through the exchange" } else { "" };
     format!(
-        "{mark} by {} ({relation}), preference {preference}, cost {cost}{through}{why}",
+        "{mark} by {} ({relation}{told}), preference {preference}, cost {cost}{through}{why}",
         known(&way["by"])
     )
 }
@@ -71,7 +72,10 @@ fn line(way: &Value, before: Option<&Value>) -> String {
 fn behind(way: &Value, before: &Value) -> &'static str {
     let len = |way: &Value| way["path"].as_array().map_or(0, Vec::len);
     if way["stale"] != before["stale"] {
-        "its RIBs are away"
+        match way["through"] == "exchange" {
+            true => "it is not heard through the exchange",
+            false => "its RIBs are away",
+        }
     } else if way["preference"] != before["preference"] {
         "it is liked less"
     } else if way["cost"] != before["cost"] {

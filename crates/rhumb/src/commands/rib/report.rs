@@ -95,6 +95,7 @@ fn neighbours<S: Store>(server: &Server<S>) -> Vec<Value> {
             "preference": it.preference,
             "cost": it.cost,
             "tell": it.tell.as_str(),
+            "through": through(it),
             "may_carry": it.carriage.as_ref().map(|word| word.not_after_s),
             "there": server.is_there(it.domain),
             "offers": table.offered_by(it.domain),
@@ -103,13 +104,20 @@ fn neighbours<S: Store>(server: &Server<S>) -> Vec<Value> {
     all.map(one).collect()
 }
 
+/// How a neighbour is told, and heard.
+fn through(neighbour: &Neighbour) -> &'static str {
+    if neighbour.ribs.is_empty() { "exchange" } else { "ribs" }
+}
+
 /// The domains that neighbours lead to, and by which ways, the first one first; nothing where there
 /// are no neighbours.
 fn reached<S: Store>(server: &Server<S>, now: Now) -> Option<Vec<Value>> {
     let table = server.neighbours()?;
     let way = |way: &Way| {
+        let by = table.rules().find(|it| it.domain == way.neighbour);
         json!({
             "by": way.neighbour,
+            "through": by.map(through),
             "relation": way.relation.as_str(),
             "preference": way.preference,
             "cost": way.cost,
