@@ -311,7 +311,7 @@ fn slot_of(from: Lane, at: &Destination) -> Option<u8> {
     (Lane(u16::from_be_bytes([high, low])) == from && slot < MAX_SLOTS).then_some(slot)
 }
 
-fn fill(now_s: u64, held: Option<(Name, &Vec<u8>)>) -> Vec<u8> {
+pub(crate) fn fill(now_s: u64, held: Option<(Name, &Vec<u8>)>) -> Vec<u8> {
     let mut route = Vec::with_capacity(ROUTE_LEN);
     route.push(VERSION);
     route.extend(now_s.to_be_bytes());
@@ -324,7 +324,7 @@ fn fill(now_s: u64, held: Option<(Name, &Vec<u8>)>) -> Vec<u8> {
 }
 
 /// When it was said, and what is offered, if anything.
-fn read(route: &[u8]) -> Option<(u64, Option<Offered>)> {
+pub(crate) fn read(route: &[u8]) -> Option<(u64, Option<Offered>)> {
     let (&[VERSION], rest) = route.split_first_chunk::<1>()? else { return None };
     let (said_s, rest) = rest.split_first_chunk::<8>()?;
     let (domain, rest) = rest.split_first_chunk::<32>()?;
@@ -348,7 +348,7 @@ pub const MAX_SLOTS: u8 = 64;
 const KIND: u8 = b'd';
 const VERSION: u8 = 1;
 /// With destination and what is sealed beside them, 2048 bytes: one size class for all.
-const ROUTE_LEN: usize = 2048 - 16 - 5 - 4;
+pub(crate) const ROUTE_LEN: usize = 2048 - 16 - 5 - 4;
 /// More than a RIB offers (`rhumb_rib::Neighbours`): what fits a datagram.
 const MAX_OFFER: usize = ROUTE_LEN - 1 - 8 - 32 - 2;
 /// What is not said again with the rest for so long is no more, also if an exchange withholds that.

@@ -6,12 +6,24 @@ use std::net::Ipv4Addr;
 use rhumb_bgp::Order;
 use rhumb_bgp::policy::{ExportPolicy, ImportPolicy, Member, Policy, Ranking, Roster, Verdict};
 
+use crate::domain::{ROUTE_LEN, fill, read};
 use crate::encoding::{Announced, Place};
 use crate::table::{Changes, Policies, Table};
 
-/// A destination's length, the destination, and the route to it. What parses is emitted as it was,
-/// or as it is parsed again; and what the router gets of a route goes with it.
+/// A slot of a trust domain, without the zeros at its end. What is read is written as it was.
+fn slot(data: &[u8]) {
+    let mut route = data.to_vec();
+    route.resize(ROUTE_LEN, 0);
+    let Some((said_s, offered)) = read(&route) else { return };
+    let bytes = offered.as_ref().map(|(_, offer)| offer.emit());
+    let again = fill(said_s, offered.as_ref().map(|it| it.0).zip(bytes.as_ref()));
+    assert!(offered.is_none() || again == route);
+}
+
+/// A destination's length, the destination, and the route to it; or a slot. What parses is emitted
+/// as it was, or as it is parsed again; and what the router gets of a route goes with it.
 pub fn route(data: &[u8]) {
+    slot(data);
     let Some((len, rest)) = data.split_first() else { return };
     let Some((place, route)) = rest.split_at_checked(usize::from(*len)) else { return };
     let Some(parsed) = Place::parse(place) else { return };
