@@ -42,6 +42,8 @@ pub struct DomainMember {
     /// Numbers of slots, as they are given out.
     drawn: Vec<u8>,
     say_at: Instant,
+    /// Whether there was ever a core.
+    has_begun: bool,
     /// Whether the core has been told all.
     is_told: bool,
     /// What lanes that are listened to say.
@@ -119,6 +121,7 @@ impl DomainMember {
             slots: vec![None; slots.into()],
             drawn,
             say_at: now,
+            has_begun: false,
             is_told: false,
             heard: BTreeMap::new(),
             counters: DomainCounters::default(),
@@ -150,9 +153,12 @@ impl DomainMember {
         self.offers = offers;
     }
 
-    /// A core was made, which has to be told all.
+    /// A core was made, which has to be told all: at once, but by the first one. What was announced
+    /// before this process began stays until then, and the process has yet to hear what it offers.
     pub fn core_begins(&mut self, now: Instant) {
-        (self.say_at, self.is_told) = (now, false);
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        self.say_at = if is_first { now + EVERY } else { now };
+        self.is_told = false;
     }
 
     /// When it is to announce next.
@@ -386,6 +392,8 @@ mod tests {
             other[0] = 2;
             assert_eq!(read(&other), None, "another version");
         }
+        let head = [&[1, 0, 0, 0, 0, 0, 0, 1, 2][..], &[7; 32], &[0, 3], b"abc", &[0; 9]].concat();
+        assert_eq!(fill(258, Some((domain, &b"abc".to_vec())))[..head.len()], head);
     }
 
     #[test]

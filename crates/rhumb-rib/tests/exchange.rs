@@ -48,6 +48,8 @@ struct World {
     /// Announcements to these are lost on their way.
     withheld: Option<Vec<u8>>,
     begun_ms: u64,
+    /// How often servers were started.
+    starts: u8,
 }
 
 impl World {
@@ -82,6 +84,7 @@ impl World {
             seen: Vec::new(),
             withheld: None,
             begun_ms,
+            starts: 0,
         };
         for (above, below) in [(LEFT, NEAR), (LEFT, HOME), (RIGHT, HOME)] {
             world.beside(above, below, Relation::Customer);
@@ -121,8 +124,10 @@ impl World {
         self.domains.iter().position(|it| it.name() == name).unwrap()
     }
 
+    /// Both servers as new processes, to which members that there are connect again.
     fn start_servers(&mut self) {
         let now = self.net.now.instant;
+        self.starts += 1;
         let mut servers = PARTIES.map(|party| Server::new(party, &self.config).unwrap());
         let hellos = self.hellos();
         let epoch = self.config.check_party(&hellos[0], &hellos[1]).unwrap();
@@ -130,13 +135,22 @@ impl World {
             server.pair_begun(epoch, || Seed::new([seed; 32]), now).unwrap();
         }
         self.servers = Some(servers);
+        self.is_met.clear();
         for lane in 0..5 {
-            self.start_member(lane);
+            let Some(mut member) = self.members[usize::from(lane)].take() else {
+                self.start_member(lane);
+                continue;
+            };
+            for (connection, party) in (0..).map(Connection).zip(PARTIES) {
+                member.seat.disconnected(connection);
+                member.seat.connected(connection, party);
+            }
+            self.greet(lane, member);
         }
     }
 
     fn hellos(&self) -> [Hello; 2] {
-        PARTIES.map(|party| self.config.hello(party, [party as u8; 32]))
+        PARTIES.map(|party| self.config.hello(party, [party as u8 + 2 * self.starts; 32]))
     }
 
     fn start_member(&mut self, lane: u16) {
@@ -146,6 +160,12 @@ impl World {
         let mut member = DomainMember::new(roster, Lane(lane), SLOTS, secret, now.instant);
         let neighbours = self.neighbours[usize::from(lane)].iter();
         member.listen_to(&neighbours.map(|it| self.lane_of(it.domain)).collect());
+        self.greet(lane, member);
+    }
+
+    /// Both servers say hello to a member.
+    fn greet(&mut self, lane: u16, mut member: DomainMember) {
+        let now = self.net.now;
         let up: Vec<_> = (0..).map(Connection).zip(PARTIES).collect();
         for (number, hello) in self.hellos().iter().enumerate() {
             let fresh = || Ok((now.unix_ms, [lane as u8 + 70; 32]));
@@ -293,6 +313,7 @@ fn contains(message: &[u8], part: &[u8]) -> bool {
     message.windows(part.len()).any(|it| it == part)
 }
 
+const WHY: [&str; 3] = ["unverified", "shape", "loop"];
 const NONE: [[usize; 0]; 0] = [];
 
 #[test]
@@ -362,7 +383,11 @@ fn what_a_party_sees_is_the_same_whatever_is_offered_to_whom_and_whoever_is_pref
     };
     let first = run(&|_, _| {});
     let announced = first.seen.iter().filter(|(.., message)| message[0] == 1).count();
-    assert_eq!(announced, 5 * usize::from(SLOTS) * 5, "five members, every five seconds");
+    assert_eq!(
+        announced,
+        5 * usize::from(SLOTS) * 4,
+        "five members, every five seconds, the first"
+    );
     let is_silent = |at: usize, all: &mut Vec<Neighbour>| {
         if at != HOME {
             all.iter_mut().for_each(|it| it.tell = Tell::Nothing);
@@ -413,7 +438,14 @@ fn a_member_can_offer_nothing_in_the_name_of_another_nor_what_is_not_signed_for_
     forged.1.metadata = vec![world.domains[NEAR].holder.metadata()];
     forged.1.certificates[0].signature[9] ^= 1;
     copied.push(forged);
-    let (unverified, shape) = (world.not_taken(LEFT, "unverified"), world.not_taken(LEFT, "shape"));
+    // A way to far by left itself, in words that far and left have signed.
+    let mut looped = copied[0].clone();
+    looped.0 = world.name(FAR);
+    let by = |at: usize, to: Name| world.domains[at].holder.carriage(to, None, 9);
+    looped.1.certificates = vec![by(FAR, world.name(LEFT)), by(LEFT, name)];
+    looped.1.metadata = [FAR, LEFT].map(|at| world.domains[at].holder.metadata()).into();
+    copied.push(looped);
+    let [unverified, shape, loops] = WHY.map(|why| world.not_taken(LEFT, why));
     for _ in 0..4 {
         world.net.run(2500);
         // Right's process says what it likes.
@@ -425,8 +457,11 @@ fn a_member_can_offer_nothing_in_the_name_of_another_nor_what_is_not_signed_for_
         world.carry();
         world.hear();
     }
-    assert!(world.not_taken(LEFT, "unverified") > unverified, "the signature");
-    assert!(world.not_taken(LEFT, "shape") > shape, "home's borders are no way by right");
+    let refused = WHY.map(|why| world.not_taken(LEFT, why));
+    assert!(refused[0] > unverified, "the signature");
+    assert!(refused[1] > shape, "home's borders are no way by right");
+    assert!(refused[2] > loops, "left is on the way already");
+    assert_eq!(world.ways(LEFT, FAR), [[FAR]]);
     assert!(world.ways(LEFT, NEAR).iter().all(|way| *way == [NEAR]));
     assert!(world.ways(LEFT, HOME).contains(&vec![HOME]));
 
@@ -489,4 +524,40 @@ fn a_member_that_dies_takes_its_ways_along_soon_and_an_exchange_after_a_while() 
     world.servers = servers;
     world.run(12_000);
     assert_eq!(world.ways(NEAR, HOME), [[HOME, LEFT]]);
+}
+
+#[test]
+fn a_rib_that_is_started_again_is_not_missed_and_neither_are_servers() {
+    let mut world = World::new();
+    world.run(15_000);
+    let by_left = |world: &World| [NEAR, FAR].map(|from| world.ways(from, HOME));
+    let before = by_left(&world);
+    assert_eq!(before, [[[HOME, LEFT]], [[HOME, LEFT]]]);
+    // Left's RIB, which knows nothing of others when it begins, and they all go by it.
+    world.stop_member(LEFT as u16);
+    world.net.stop(world.domains[LEFT].rib);
+    world.net.start(world.domains[LEFT].rib);
+    assert_eq!(world.ways(LEFT, HOME), NONE);
+    world.start_member(LEFT as u16);
+    for step in 0..60 {
+        world.run(250);
+        assert_eq!(by_left(&world), before, "at step {step}");
+    }
+    assert!(!world.is_stale(NEAR, HOME));
+
+    // Both servers, which have forgotten all.
+    world.start_servers();
+    for step in 0..60 {
+        world.run(250);
+        assert_eq!(by_left(&world), before, "at step {step}");
+    }
+    assert!(!world.is_stale(NEAR, HOME));
+    // And what changes now is heard of.
+    let near = world.name(NEAR);
+    let home = world.name(HOME);
+    world.change(LEFT, |all| {
+        all.iter_mut().filter(|it| it.domain == near).for_each(|it| it.withhold = vec![home]);
+    });
+    world.run(8000);
+    assert_eq!(world.ways(NEAR, HOME), NONE);
 }
