@@ -66,7 +66,7 @@ impl Admin {
     /// daemon that has a socket at the usual place.
     pub(crate) fn find() -> Outcome<Self> {
         let advice = "give --admin, as the RIB or router was started with it";
-        let found = usual_folder().map(|folder| sockets(&folder)).unwrap_or_default();
+        let found = sockets(&usual_folder());
         match &found[..] {
             [one] => Ok(Self::Socket(one.clone())),
             [] => Err(Failure::setup_text(format!(
@@ -129,34 +129,36 @@ impl Serialize for Admin {
     }
 }
 
-/// The user that this process runs as.
-pub(crate) fn own_user() -> io::Result<u32> {
-    // The two ends of a pair belong to whoever made it.
-    Ok(tokio::net::UnixStream::pair()?.0.peer_cred()?.uid())
+/// A socket of that name at the usual place, for what is no status.
+pub(crate) fn usual_socket(file: &str) -> Outcome<PathBuf> {
+    Ok(make_folder()?.join(file))
 }
 
-fn usual_folder() -> io::Result<PathBuf> {
+/// Whether at the other end is the user of this process, or root.
+pub(crate) fn is_own(stream: &tokio::net::UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| [own_user(), ROOT].contains(&peer.uid()))
+}
+
+/// The user that this process runs as.
+pub(crate) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn usual_folder() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(runtime) = runtime.filter(|path| path.is_absolute()) {
-        return Ok(runtime.join(FOLDER));
+        return runtime.join(FOLDER);
     }
-    Ok(match user_of_this_process()? {
-        0 => Path::new("/run").join(FOLDER),
+    match own_user() {
+        ROOT => Path::new("/run").join(FOLDER),
         user => std::env::temp_dir().join(format!("{FOLDER}-{user}")),
-    })
-}
-
-/// As [`own_user`], where there is no runtime.
-fn user_of_this_process() -> io::Result<u32> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let _entered = runtime.enter();
-    own_user()
+    }
 }
 
 /// The usual folder, made if it is not there. One that others can
 /// enter, or that is another user's, is not used.
 fn make_folder() -> Outcome<PathBuf> {
-    let folder = usual_folder().map_err(Failure::setup)?;
+    let folder = usual_folder();
     let shown = folder.display();
     let failed = |error: io::Error| {
         Failure::setup_text(format!(
@@ -168,8 +170,7 @@ fn make_folder() -> Outcome<PathBuf> {
         _ => {}
     }
     let found = std::fs::symlink_metadata(&folder).map_err(failed)?;
-    let user = user_of_this_process().map_err(failed)?;
-    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+    if !found.is_dir() || found.uid() != own_user() || found.mode() & 0o077 != 0 {
         return Err(Failure::setup_text(format!(
             "folder {shown} for the admin socket is not this user's alone; remove it, or give a path with --admin"
         )));
@@ -184,13 +185,17 @@ fn sockets(folder: &Path) -> Vec<PathBuf> {
             // One that a killed daemon left behind answers nobody.
             && UnixStream::connect(path).is_ok()
     };
-    let mut sockets: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_socket).collect();
+    let tells_status = |path: &PathBuf| path.extension().is_some_and(|it| it == EXTENSION);
+    let paths = entries.map(|entry| entry.path()).filter(tells_status);
+    let mut sockets: Vec<PathBuf> = paths.filter(is_socket).collect();
     sockets.sort_unstable();
     sockets
 }
 
 /// What stands for the usual place, in options and files.
 pub(crate) const USUAL: &str = "socket";
+/// Its user.
+const ROOT: u32 = 0;
 const FOLDER: &str = "rhumb";
 const EXTENSION: &str = "sock";
 /// A router with very many sessions lists them all.

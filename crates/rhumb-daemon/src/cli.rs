@@ -43,7 +43,9 @@ pub use group::{
 };
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand};
-pub use ports::{ForwardArguments, Local, Offered, ProxyArguments, ServeArguments, Wanted};
+pub use ports::{
+    ForwardArguments, Local, Offered, ProxyArguments, ServeArguments, UpArguments, Wanted,
+};
 pub use stamp::{
     CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,
     StampTask,
@@ -115,6 +117,9 @@ pub enum Command {
     Forward(ForwardArguments),
     /// Let programs that can use a proxy reach names, as hosts NAME.rhumb.internal
     Proxy(ProxyArguments),
+    /// Run one node for all programs of this host: a proxy, and what the file's [up] offers
+    /// and brings here
+    Up(UpArguments),
     /// Receive what is sent to a group, or send to it: one message to everybody in it
     Group(GroupArguments),
     /// Measure the round trip to a name
@@ -389,6 +394,21 @@ pub struct NodeArguments {
     /// that takes less is found out [default: 1452]
     #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]
     pub(crate) max_datagram: Option<u16>,
+}
+
+impl NodeArguments {
+    /// Whether they leave open how to join, and as whom.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.router.is_none()
+            && self.root.is_empty()
+            && self.only.is_empty()
+            && self.key.is_none()
+            && self.only_peer.is_none()
+            && self.export.is_none()
+            && self.export_up_to.is_none()
+            && self.lease_s.is_none()
+            && self.max_datagram.is_none()
+    }
 }
 
 /// `rhumb send`

@@ -35,6 +35,7 @@ use crate::clock;
 use crate::failure::{Failure, Outcome};
 
 pub use control::Control;
+pub(crate) use control::bind_socket;
 pub use hangup::{Hangup, Terminal};
 pub use rules::RulesFollower;
 pub use snapshot::{Metric, Reading, Snapshot, by_reason};

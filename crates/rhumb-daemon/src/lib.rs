@@ -29,6 +29,7 @@ pub mod progress;
 pub mod remote;
 pub mod revocation_feed;
 pub mod roster;
+pub mod running;
 pub mod secret_file;
 pub mod signer;
 mod size;

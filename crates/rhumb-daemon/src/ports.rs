@@ -3,6 +3,9 @@
 
 pub mod associations;
 pub mod datagrams;
+pub mod door;
+pub mod offer;
+pub mod proxy;
 
 use std::io;
 use std::net::SocketAddr;

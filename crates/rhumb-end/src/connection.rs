@@ -134,7 +134,7 @@ impl Connection {
             ConnectionError::TransportError(error) => protocol(error.to_string()),
             ConnectionError::ConnectionClosed(close) => match close.error_code {
                 TransportErrorCode::CONNECTION_REFUSED => EndError::Refused(peer),
-                // Before the handshake is over, QUIC keeps the code back (RFC 9000, section 10.2.3).
+                // QUIC keeps the code back until the handshake is over (RFC 9000, section 10.2.3).
                 TransportErrorCode::APPLICATION_ERROR => EndError::ClosedByPeer { peer, code: 0 },
                 code if is_alert(code, NO_PROTOCOL) => EndError::OtherVersion(peer),
                 code if CERTIFICATE_ALERTS.iter().any(|it| is_alert(code, *it)) => {

@@ -23,5 +23,6 @@ pub(crate) mod serve;
 pub(crate) mod stamp;
 pub(crate) mod status;
 pub(crate) mod trace;
+pub(crate) mod up;
 pub(crate) mod waypoint;
 pub(crate) mod why;

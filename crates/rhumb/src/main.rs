@@ -63,6 +63,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Serve(it) => commands::serve::run(it, &node(&it.node)?, with_parent, form),
         Command::Forward(it) => commands::forward::run(it, &node(&it.node)?, with_parent, form),
         Command::Proxy(it) => commands::proxy::run(it, &node(&it.node)?, with_parent, form),
+        Command::Up(it) => commands::up::run(file.up(it)?, with_parent, form),
         Command::Group(group) => {
             let settings = file.node(group.command.node())?;
             commands::group::run(&group.command, &settings, with_parent, form)

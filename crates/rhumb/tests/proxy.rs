@@ -13,7 +13,7 @@ use crate::harness::{Place, Running};
 use crate::network::Network;
 
 /// A program that answers each TCP connection with what it was asked, as a web server would.
-fn echoing_web_server() -> SocketAddr {
+pub(crate) fn echoing_web_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -36,7 +36,7 @@ fn echoing_web_server() -> SocketAddr {
 }
 
 /// A program that sends datagrams back, with a word before each.
-fn echo() -> SocketAddr {
+pub(crate) fn echo() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -48,14 +48,14 @@ fn echo() -> SocketAddr {
     address
 }
 
-fn socket() -> UdpSocket {
+pub(crate) fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     socket
 }
 
 /// Sends until that is the answer: datagrams may get lost, and be late.
-fn answers(socket: &UdpSocket, to: SocketAddr, what: &[u8], expected: &[u8]) {
+pub(crate) fn answers(socket: &UdpSocket, to: SocketAddr, what: &[u8], expected: &[u8]) {
     let mut buffer = [0; 2048];
     for _ in 0..20 {
         socket.send_to(what, to).unwrap();
@@ -93,13 +93,13 @@ fn proxied(place: &Place, router: &str) -> (Running, Value) {
     (proxy, ready)
 }
 
-fn curl(arguments: &[&str]) -> Output {
+pub(crate) fn curl(arguments: &[&str]) -> Output {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "30"]).args(arguments);
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -50,6 +50,7 @@ mod state;
 mod tours;
 mod two_nodes;
 mod two_processes;
+mod up;
 mod upstreams;
 mod workers;
 mod xdp;

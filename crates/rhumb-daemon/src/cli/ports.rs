@@ -1,4 +1,4 @@
-//! The command lines of `rhumb serve`, `rhumb forward` and `rhumb proxy`.
+//! The command lines of `rhumb serve`, `rhumb forward`, `rhumb proxy` and `rhumb up`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -73,6 +73,20 @@ pub struct ProxyArguments {
     pub node: NodeArguments,
 }
 
+/// `rhumb up`
+#[derive(Debug, Default, Args)]
+#[command(mut_arg("key", |key| key.help(UP_KEY)))]
+pub struct UpArguments {
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: a Unix socket]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub admin: Option<Admin>,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArguments,
+}
+
 /// `[NAME:]PORT`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offered {
@@ -112,9 +126,19 @@ impl FromStr for Wanted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse_by(text, names::parse)
+    }
+}
+
+impl Wanted {
+    /// Takes what `parse_name` takes for a name.
+    pub(crate) fn parse_by(
+        text: &str,
+        parse_name: impl Fn(&str) -> Result<Name, String>,
+    ) -> Result<Self, String> {
         let (name, number) =
             text.rsplit_once(':').ok_or("give a name and a port, as in NAME:80")?;
-        Ok(Self { name: names::parse(name)?, port: port(number)? })
+        Ok(Self { name: parse_name(name)?, port: port(number)? })
     }
 }
 
@@ -132,6 +156,9 @@ impl FromStr for Local {
 fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("`{text}` is no port; give a number of 0 to 65535"))
 }
+
+const UP_KEY: &str =
+    "The node's key file [default: one beside the book of names, made at the first start]";
 
 #[cfg(test)]
 mod tests {

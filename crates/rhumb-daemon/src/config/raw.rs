@@ -14,6 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::access::{RULE_KEYS, RawRule};
 use super::neighbours::{NEIGHBOUR_KEYS, RawNeighbour};
 use super::seat::{RawSeat, SEAT_KEYS};
+use super::up::{FORWARD_KEYS, RawUp, SERVE_KEYS, UP_KEYS};
 use super::value::{Fault, RawWorkers, line_at};
 use super::words;
 
@@ -26,6 +27,7 @@ pub(crate) struct RawConfig {
     pub(crate) router: RawRouter,
     pub(crate) node: RawNode,
     pub(crate) receive: RawReceive,
+    pub(crate) up: RawUp,
     pub(crate) keyserver: RawKeyserver,
     pub(crate) waypoint: RawWaypoint,
     pub(crate) border: Option<RawBorder>,
@@ -242,6 +244,8 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     }
     check_below(text, root.get_ref(), &["rib", "neighbour"], "rib.neighbour", NEIGHBOUR_KEYS)?;
     check_below(text, root.get_ref(), &["rib", "exchange"], "rib.exchange", SEAT_KEYS)?;
+    check_below(text, root.get_ref(), &["up", "serve"], "up.serve", SERVE_KEYS)?;
+    check_below(text, root.get_ref(), &["up", "forward"], "up.forward", FORWARD_KEYS)?;
     check_below(text, root.get_ref(), &["router", "domain"], "router.domain", DOMAIN_KEYS)?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
@@ -329,6 +333,7 @@ const TOP_KEYS: &[&str] = &[
     "router",
     "node",
     "receive",
+    "up",
     "keyserver",
     "waypoint",
     "border",
@@ -402,6 +407,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("receive", &["max_size", "admin", "strangers", "access"]),
+    ("up", UP_KEYS),
     (
         "keyserver",
         &[
@@ -486,7 +492,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, receive, keyserver, waypoint, border, exchange, member, stamp"
+            "unknown key `zzz`; known are: log, rib, router, node, receive, up, keyserver, waypoint, border, exchange, member, stamp"
         );
     }
 
@@ -516,6 +522,8 @@ mod tests {
         }
         assert_eq!(fields("[router.domain]\nzzz = 1"), DOMAIN_KEYS);
         assert_eq!(fields("[[rib.neighbour]]\nzzz = 1"), NEIGHBOUR_KEYS);
+        assert_eq!(fields("[[up.serve]]\nzzz = 1"), SERVE_KEYS);
+        assert_eq!(fields("[[up.forward]]\nzzz = 1"), FORWARD_KEYS);
         assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
         assert_eq!(fields("[[router.access]]\nzzz = 1"), RULE_KEYS);
         assert_eq!(fields("[[exchange.plain]]\nzzz = 1"), super::super::exchange::PLAIN_KEYS);

@@ -118,7 +118,13 @@ impl Listener {
             Admin::Socket(path) => {
                 // Programs are told a path that holds in any folder.
                 let path = std::path::absolute(path).map_err(Failure::setup)?;
-                Ok((Self::Socket(bind_socket(&path)?), Admin::Socket(path)))
+                let in_use = || {
+                    format!(
+                        "admin socket {} is in use by another process; give another path with --admin",
+                        path.display()
+                    )
+                };
+                Ok((Self::Socket(bind_socket(&path, &in_use)?), Admin::Socket(path)))
             }
             Admin::Usual => Err(Failure::setup_text("the admin socket has no path")),
         }
@@ -138,19 +144,15 @@ fn bind_address(address: SocketAddr) -> Outcome<TcpListener> {
     })
 }
 
-/// A socket that its owner alone may open. One that a killed process left behind is replaced; one
-/// that answers is not, nor is anything else.
-fn bind_socket(path: &Path) -> Outcome<UnixListener> {
-    let failed = |error: std::io::Error| {
-        Failure::setup_text(format!("admin socket {}: {error}", path.display()))
-    };
+/// Listens on a socket that its owner alone may open. One that a killed process left behind is
+/// replaced; one that answers is not, and `in_use` says so, nor is anything else.
+pub(crate) fn bind_socket(path: &Path, in_use: &dyn Fn() -> String) -> Outcome<UnixListener> {
+    let failed =
+        |error: std::io::Error| Failure::setup_text(format!("socket {}: {error}", path.display()));
     let found = std::fs::symlink_metadata(path);
     if found.is_ok_and(|found| found.file_type().is_socket()) {
         if UnixStream::connect(path).is_ok() {
-            return Err(Failure::setup_text(format!(
-                "admin socket {} is in use by another process; give another path with --admin",
-                path.display()
-            )));
+            return Err(Failure::setup_text(in_use()));
         }
         std::fs::remove_file(path).map_err(failed)?;
     }

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use rhumb_io::Wake;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::snapshot::Snapshot;
-use crate::admin::own_user;
+use crate::admin::is_own;
 
 /// The end of the admin endpoint: asks the worker for its status.
 #[derive(Debug, Clone)]
@@ -56,22 +56,16 @@ pub(super) async fn serve_address(listener: TcpListener, enquirer: Enquirer) {
 /// Serves a Unix socket until the process ends.
 pub(super) async fn serve_socket(listener: UnixListener, enquirer: Enquirer) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // Unknown only when the system has no sockets left, and then nobody but root is answered.
-    let own = own_user().unwrap_or(ROOT);
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let may_ask = may_ask(&stream, own);
+                let may_ask = is_own(&stream);
                 drop(tokio::spawn(answer(stream, enquirer.clone(), may_ask, slot)));
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
-}
-
-fn may_ask(stream: &UnixStream, own: u32) -> bool {
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == ROOT)
 }
 
 async fn answer(
@@ -150,7 +144,6 @@ fn is_local(host: &str) -> bool {
         || name.parse::<std::net::IpAddr>().is_ok()
 }
 
-const ROOT: u32 = 0;
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -185,12 +185,17 @@ fn is_name_of_key(path: &Path, name: Name) -> bool {
 }
 
 /// Where the user's book is.
-fn place() -> Option<PathBuf> {
+/// Where the user's book is, and what else this user has on this machine.
+pub fn folder() -> Option<PathBuf> {
     let folder = |variable: &str| {
         std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
     };
     let data = folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")))?;
-    Some(data.join("rhumb/names.toml"))
+    Some(data.join("rhumb"))
+}
+
+fn place() -> Option<PathBuf> {
+    Some(folder()?.join("names.toml"))
 }
 
 /// What is looked at first: a later version may have other keys.

@@ -8,6 +8,7 @@ use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::membership::{check_peer, joined};
 use rhumb_daemon::output::{Form, round_trip_text};
+use rhumb_daemon::running::{Request, Running, by_running};
 use rhumb_node::{Node, PingError};
 use rhumb_wire::Name;
 use serde::Serialize;
@@ -21,8 +22,14 @@ pub(crate) fn run(
 ) -> Outcome {
     let (name, count) = (arguments.name, arguments.count);
     check_peer(settings, name)?;
-    let stopped = Err(Failure::operation_text("stopped"));
-    let report = joined(settings, with_parent, stopped, |node| ping(node, name, count, form))?;
+    let stopped = || Err(Failure::operation_text("stopped"));
+    let by_it = by_running(&arguments.node, with_parent, stopped(), |running| {
+        ping(By::Running(running), name, count, form)
+    });
+    let report = by_it.unwrap_or_else(|| {
+        let by_own = |node| ping(By::Own(node), name, count, form);
+        joined(settings, with_parent, stopped(), by_own)
+    })?;
     form.print(&report);
     match report.round_trips.is_empty() {
         true => Err(Failure::operation(PingError::TimedOut)),
@@ -30,18 +37,48 @@ pub(crate) fn run(
     }
 }
 
-async fn ping(node: Node, name: Name, count: u32, form: Form) -> Outcome<Report> {
+/// Who asks: this process, or the node that runs for this user.
+enum By {
+    Own(Node),
+    Running(Running),
+}
+
+impl By {
+    /// The round trip; `None` when nobody answered in time.
+    async fn ping(&self, name: Name, within: Duration) -> Outcome<Option<Duration>> {
+        match self {
+            Self::Own(node) => match node.ping(name, within).await {
+                Ok(reply) => Ok(Some(reply.rtt)),
+                Err(PingError::TimedOut) => Ok(None),
+                Err(error) => Err(Failure::operation(error)),
+            },
+            Self::Running(running) => {
+                let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                let request = Request::Ping { name: name.to_string(), within_ms };
+                let (answer, _) = running.ask(&request).await.map_err(Failure::operation)?;
+                match (answer.timed_out, answer.error, answer.round_trip_us) {
+                    (true, ..) => Ok(None),
+                    (false, Some(problem), _) => Err(Failure::operation_text(problem)),
+                    (false, None, us) => {
+                        Ok(us.and_then(|us| Duration::try_from_secs_f64(us / 1e6).ok()))
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn ping(by: By, name: Name, count: u32, form: Form) -> Outcome<Report> {
     // The first finds the way; its time would be that of looking up routes and shaking hands.
-    node.ping(name, FIND_WITHIN).await.map_err(Failure::operation)?;
+    by.ping(name, FIND_WITHIN).await?.ok_or_else(|| Failure::operation(PingError::TimedOut))?;
     let mut round_trips = Vec::new();
     for number in 1..=count {
-        match node.ping(name, ANSWER_WITHIN).await {
-            Ok(reply) => {
-                form.say(&format!("{number}: {}", round_trip_text(reply.rtt)));
-                round_trips.push(reply.rtt);
+        match by.ping(name, ANSWER_WITHIN).await? {
+            Some(round_trip) => {
+                form.say(&format!("{number}: {}", round_trip_text(round_trip)));
+                round_trips.push(round_trip);
             }
-            Err(PingError::TimedOut) => form.say(&format!("{number}: no answer")),
-            Err(error) => return Err(Failure::operation(error)),
+            None => form.say(&format!("{number}: no answer")),
         }
         if number < count {
             tokio::time::sleep(PAUSE).await;

@@ -134,7 +134,7 @@ pub(super) async fn configure(
     tcp: &mut (impl AsyncWrite + Unpin),
     proxy: std::net::SocketAddr,
 ) -> io::Result<()> {
-    let suffix = rhumb_daemon::names::host::SUFFIX;
+    let suffix = crate::names::host::SUFFIX;
     let script = format!(
         "function FindProxyForURL(url, host) {{\n  \
          return dnsDomainIs(host, \"{suffix}\") ? \"SOCKS5 {proxy}\" : \"DIRECT\";\n}}\n"

@@ -1,0 +1,237 @@
+//! `[up]`: what one node does for all programs of its host: services that it offers, ports of
+//! others that it brings here, and a proxy.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use rhumb_wire::Name;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{ConfigFile, Fault, NodeSettings, line_at, refuse};
+use crate::admin::Admin;
+use crate::cli::{Local, UpArguments, Wanted};
+use crate::failure::{Failure, Outcome};
+use crate::remote::{parse_address, parse_name};
+
+/// What `rhumb up` runs with.
+#[derive(Debug)]
+pub struct UpSettings {
+    /// The node that does it all.
+    pub node: NodeSettings,
+    /// Where its proxy listens, if there is one.
+    pub proxy: Option<SocketAddr>,
+    /// What it offers.
+    pub serve: Vec<OfferedPort>,
+    /// What it brings here.
+    pub forward: Vec<Brought>,
+    /// AdCerts of the capsules that it answers for.
+    pub ad_certs: Vec<PathBuf>,
+    /// Whether other commands of this user use it.
+    pub commands: bool,
+    /// Where it tells how it is.
+    pub admin: Admin,
+}
+
+/// A program that is offered as a port.
+#[derive(Debug, Clone)]
+pub struct OfferedPort {
+    /// By which name alone.
+    pub only: Option<Name>,
+    /// The port.
+    pub port: u16,
+    /// Whether it is one of datagrams.
+    pub udp: bool,
+    /// Where the program listens.
+    pub to: SocketAddr,
+    /// Who may use it.
+    pub allow: Allowed,
+}
+
+/// Who may use a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowed {
+    /// Everybody who knows the name.
+    Everybody,
+    /// These, and there is one.
+    Names(Vec<Name>),
+}
+
+/// Somebody's port, brought here.
+#[derive(Debug, Clone, Copy)]
+pub struct Brought {
+    /// Where programs of this host find it.
+    pub local: SocketAddr,
+    /// Whose, and which.
+    pub service: Wanted,
+    /// Whether it is one of datagrams.
+    pub udp: bool,
+}
+
+impl Allowed {
+    /// Somebody has to be named.
+    ///
+    /// # Errors
+    ///
+    /// When nobody could use it; `how` says how to name somebody.
+    pub fn of(everybody: bool, names: Vec<Name>, how: &str) -> Result<Self, String> {
+        match (everybody, names.is_empty()) {
+            (true, true) => Ok(Self::Everybody),
+            (false, false) => Ok(Self::Names(names)),
+            (true, false) => Err("it lets everybody, or those who are named; give either".into()),
+            (false, true) => Err(format!("nobody could use it: {how}")),
+        }
+    }
+}
+
+/// `[up]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawUp {
+    proxy: Option<Spanned<String>>,
+    admin: Option<Spanned<String>>,
+    commands: Option<bool>,
+    ad_certs: Vec<PathBuf>,
+    serve: Vec<Spanned<RawService>>,
+    forward: Vec<Spanned<RawForward>>,
+}
+
+/// `[[up.serve]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawService {
+    port: Option<u16>,
+    name: Option<Spanned<String>>,
+    udp: bool,
+    to: Option<Spanned<String>>,
+    allow: Vec<Spanned<String>>,
+    allow_all: bool,
+}
+
+/// `[[up.forward]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawForward {
+    local: Option<Spanned<String>>,
+    to: Option<Spanned<String>>,
+    udp: bool,
+}
+
+/// The keys of [`RawUp`] and those below it.
+pub(super) const UP_KEYS: &[&str] = &["proxy", "admin", "commands", "ad_certs", "serve", "forward"];
+pub(super) const SERVE_KEYS: &[&str] = &["port", "name", "udp", "to", "allow", "allow_all"];
+pub(super) const FORWARD_KEYS: &[&str] = &["local", "to", "udp"];
+
+impl ConfigFile {
+    /// Settings of `rhumb up`.
+    ///
+    /// # Errors
+    ///
+    /// With the line of what is wrong.
+    pub fn up(&self, flags: &UpArguments) -> Outcome<UpSettings> {
+        let raw = &self.raw.up;
+        let parse_proxy = |text: &str| match text {
+            "off" => Ok(None),
+            text => text.parse().map(|Local(address)| Some(address)),
+        };
+        let proxy = self.parsed(raw.proxy.as_ref(), parse_proxy)?;
+        let admin = self.admin(flags.admin.as_ref(), raw.admin.as_ref())?;
+        Ok(UpSettings {
+            node: self.node(&flags.node)?,
+            proxy: proxy.unwrap_or(Some(DEFAULT_PROXY)),
+            serve: raw.serve.iter().map(|it| self.service(it)).collect::<Outcome<_>>()?,
+            forward: raw.forward.iter().map(|it| self.brought(it)).collect::<Outcome<_>>()?,
+            ad_certs: raw.ad_certs.clone(),
+            commands: raw.commands.unwrap_or(true),
+            admin: admin.unwrap_or(Admin::Usual),
+        })
+    }
+
+    fn service(&self, raw: &Spanned<RawService>) -> Outcome<OfferedPort> {
+        let item = raw.get_ref();
+        let port = item.port.ok_or_else(|| self.up_fault(raw, "a service needs `port`".into()))?;
+        let mut names = Vec::new();
+        for text in &item.allow {
+            names.extend(self.parsed(Some(text), parse_name)?);
+        }
+        let allow = Allowed::of(item.allow_all, names, ALLOW_HOW);
+        let to = self.parsed(item.to.as_ref(), parse_address)?;
+        Ok(OfferedPort {
+            only: self.parsed(item.name.as_ref(), parse_name)?,
+            port,
+            udp: item.udp,
+            to: to.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            allow: allow.map_err(|problem| self.up_fault(raw, problem))?,
+        })
+    }
+
+    fn brought(&self, raw: &Spanned<RawForward>) -> Outcome<Brought> {
+        let item = raw.get_ref();
+        let local = self.parsed(item.local.as_ref(), str::parse::<Local>)?;
+        let service = self.parsed(item.to.as_ref(), |text| Wanted::parse_by(text, parse_name))?;
+        let (Some(Local(local)), Some(service)) = (local, service) else {
+            let lacks = "a forward needs `local`, [ADDR:]PORT, and `to`, NAME:PORT";
+            return Err(self.up_fault(raw, lacks.to_owned()));
+        };
+        Ok(Brought { local, service, udp: item.udp })
+    }
+
+    fn up_fault<T>(&self, raw: &Spanned<T>, problem: String) -> Failure {
+        let line = line_at(&self.text, Some(&raw.span()));
+        refuse(&self.path, &Fault { line, problem })
+    }
+}
+
+const ALLOW_HOW: &str = "give `allow`, a list of the names that may, or allow_all = true";
+const DEFAULT_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1080);
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::file;
+    use super::*;
+
+    fn up(text: &str) -> Outcome<UpSettings> {
+        file(text).up(&UpArguments::default())
+    }
+
+    #[test]
+    fn a_file_says_what_is_offered_and_brought_and_none_is_enough() {
+        let none = up("").unwrap();
+        assert_eq!((none.proxy, none.admin), (Some(DEFAULT_PROXY), Admin::Usual));
+        assert!(none.serve.is_empty() && none.forward.is_empty());
+        let name = Name([7; 32]);
+        let text = format!(
+            "[up]\nproxy = \"off\"\n[[up.serve]]\nport = 80\nallow = [\"{name}\"]\n\
+             [[up.serve]]\nport = 53\nudp = true\nto = \"192.0.2.1:5353\"\nallow_all = true\n\
+             [[up.forward]]\nlocal = \"9000\"\nto = \"{name}:80\"\n"
+        );
+        let settings = up(&text).unwrap();
+        assert_eq!(settings.proxy, None);
+        let [web, dns] = &settings.serve[..] else { panic!("{settings:?}") };
+        assert_eq!((web.to.to_string(), web.udp), ("127.0.0.1:80".to_owned(), false));
+        assert_eq!(web.allow, Allowed::Names(vec![name]));
+        assert_eq!((dns.to.to_string(), dns.udp), ("192.0.2.1:5353".to_owned(), true));
+        assert_eq!(dns.allow, Allowed::Everybody);
+        assert_eq!(settings.forward[0].local.to_string(), "127.0.0.1:9000");
+        assert_eq!(settings.forward[0].service, Wanted { name, port: 80 });
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let name = Name([7; 32]);
+        for (text, what) in [
+            ("[[up.serve]]\nallow_all = true".to_owned(), "needs `port`"),
+            ("[[up.serve]]\nport = 80".to_owned(), "nobody could use it"),
+            (format!("[[up.serve]]\nport = 1\nallow_all = true\nallow = [\"{name}\"]"), "either"),
+            ("[[up.forward]]\nlocal = \"9000\"".to_owned(), "needs `local`"),
+            ("[[up.forward]]\nlocal = \"x\"".to_owned(), "line 2"),
+            (format!("[[up.forward]]\nlocal = \"1\"\nto = \"{name}\""), "NAME:80"),
+            // Whose label a file means would depend on who reads it.
+            ("[[up.forward]]\nlocal = \"1\"\nto = \"bob:80\"".to_owned(), "not a name"),
+            ("[up]\nproxy = \"on\"".to_owned(), "line 2"),
+        ] {
+            let failure = up(&text).unwrap_err().to_string();
+            assert!(failure.contains(what) && failure.contains("line "), "{text}: {failure}");
+        }
+    }
+}

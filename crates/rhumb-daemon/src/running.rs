@@ -1,0 +1,267 @@
+//! The node that runs for this user's programs (`rhumb up`), and how other commands use it instead
+//! of joining anew, which would take another name, or end that node if it were the same.
+//!
+//! It listens on a Unix socket in the user's own folder, which that user and root alone may open.
+//! A connection is one request and one answer, each a line of JSON. What was asked for lasts as
+//! long as the connection.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rhumb_wire::Name;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+use crate::admin::{is_own, usual_socket};
+use crate::cli::NodeArguments;
+use crate::daemon;
+use crate::failure::{Failure, Outcome};
+use crate::lifetime::Lifetime;
+
+/// What a command asks for.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Which name it has.
+    Who,
+    /// The round trip to a name.
+    Ping {
+        /// Whose.
+        name: String,
+        /// How long to wait.
+        within_ms: u64,
+    },
+    /// To bring a port of a name to an address of this host.
+    Forward {
+        /// The address.
+        local: SocketAddr,
+        /// Whose port.
+        name: String,
+        /// The port.
+        port: u16,
+        /// Whether it is one of datagrams.
+        udp: bool,
+    },
+    /// To offer a program as a port of its name.
+    Serve {
+        /// The port.
+        port: u16,
+        /// Whether it is one of datagrams.
+        udp: bool,
+        /// Where the program listens.
+        to: SocketAddr,
+        /// Who may use it; everybody, if it is not said.
+        allow: Option<Vec<String>>,
+    },
+}
+
+/// What it is answered.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// What went wrong, in a line; nothing else counts then.
+    pub error: Option<String>,
+    /// Whether only the time was over.
+    pub timed_out: bool,
+    /// The name of the node.
+    pub name: Option<String>,
+    /// Where it listens for programs.
+    pub local: Option<SocketAddr>,
+    /// The round trip.
+    pub round_trip_us: Option<f64>,
+}
+
+impl Answer {
+    /// That something went wrong.
+    pub fn failed(problem: &impl ToString) -> Self {
+        Self { error: Some(problem.to_string()), ..Self::default() }
+    }
+}
+
+/// Whoever asks, while he is there.
+#[derive(Debug)]
+pub struct Asker(BufReader<UnixStream>);
+
+impl Asker {
+    /// Takes his request. `None` from who may not ask, and from what is none: he has been told.
+    pub async fn request(stream: UnixStream) -> Option<(Request, Self)> {
+        let mut asker = Self(BufReader::new(stream));
+        if !is_own(asker.0.get_ref()) {
+            asker.answer(&Answer::failed(&"only the user of this node may ask it")).await;
+            return None;
+        }
+        let line = timeout(ASKS_WITHIN, line_of(&mut asker.0)).await.ok()?.ok()?;
+        match serde_json::from_str(&line) {
+            Ok(request) => Some((request, asker)),
+            Err(_) => {
+                let other = "the running node is of another version: restart `rhumb up`";
+                asker.answer(&Answer::failed(&other)).await;
+                None
+            }
+        }
+    }
+
+    /// Answers; who is gone needs none.
+    pub async fn answer(&mut self, answer: &Answer) {
+        if let Ok(mut line) = serde_json::to_vec(answer) {
+            line.push(b'\n');
+            let _ = self.0.write_all(&line).await;
+        }
+    }
+
+    /// Waits until he is gone.
+    pub async fn gone(mut self) {
+        let _ = self.0.read_u8().await;
+    }
+}
+
+/// Where this user's commands ask.
+#[derive(Debug)]
+pub struct Counter {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Counter {
+    /// Listens. To be called in a runtime.
+    ///
+    /// # Errors
+    ///
+    /// When another node runs for this user, or there is no place.
+    pub fn open() -> Outcome<Self> {
+        let path = usual_socket(FILE)?;
+        let listener = daemon::bind_socket(&path, &|| {
+            format!(
+                "another node runs for this user ({}); end it, or give commands = false in [up]",
+                path.display()
+            )
+        })?;
+        let listener = UnixListener::from_std(listener).map_err(Failure::setup)?;
+        Ok(Self { listener, path })
+    }
+
+    /// The next who asks.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no sockets left.
+    pub async fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Drop for Counter {
+    /// Takes the socket away, so that nobody asks a process that is gone.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A node that runs for this user.
+#[derive(Debug)]
+pub struct Running {
+    path: PathBuf,
+    /// Its name.
+    pub name: Name,
+}
+
+impl Running {
+    /// The one that there is; none is used by who says how to join, and as whom.
+    pub async fn find(node: &NodeArguments) -> Option<Self> {
+        if !node.says_nothing() {
+            return None;
+        }
+        let path = usual_socket(FILE).ok()?;
+        let mut running = Self { path, name: Name([0; Name::LEN]) };
+        let (answer, _) = running.ask(&Request::Who).await.ok()?;
+        running.name = answer.name?.parse().ok()?;
+        Some(running)
+    }
+
+    /// Asks for something, which lasts as long as what is returned beside the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the node is gone, or does not understand; what it refuses is an answer.
+    pub async fn ask(&self, request: &Request) -> io::Result<(Answer, Asked)> {
+        let mut stream = BufReader::new(UnixStream::connect(&self.path).await?);
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        stream.write_all(&line).await?;
+        let answer: Answer = serde_json::from_str(&line_of(&mut stream).await?)?;
+        Ok((answer, Asked(stream)))
+    }
+}
+
+impl Answer {
+    /// The answer, unless something went wrong.
+    ///
+    /// # Errors
+    ///
+    /// What the node says.
+    pub fn done(self) -> Outcome<Self> {
+        match self.error {
+            Some(problem) => Err(Failure::setup_text(problem)),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Works by the node that runs, if there is one and `node` does not say how to join instead; until
+/// a signal, or the end of the parent.
+pub fn by_running<T, F: Future<Output = Outcome<T>>>(
+    node: &NodeArguments,
+    with_parent: bool,
+    interrupted: Outcome<T>,
+    work: impl FnOnce(Running) -> F,
+) -> Option<Outcome<T>> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().ok()?;
+    runtime.block_on(async {
+        let running = Running::find(node).await?;
+        let mut lifetime = match Lifetime::begin(with_parent) {
+            Ok(lifetime) => lifetime,
+            Err(failure) => return Some(Err(failure)),
+        };
+        Some(tokio::select! {
+            outcome = work(running) => outcome,
+            _ = lifetime.end() => interrupted,
+        })
+    })
+}
+
+/// What was asked for, while it lasts.
+#[derive(Debug)]
+pub struct Asked(BufReader<UnixStream>);
+
+impl Asked {
+    /// Waits until the node ends it.
+    ///
+    /// # Errors
+    ///
+    /// Always: nobody else does.
+    pub async fn ended<T>(mut self) -> Outcome<T> {
+        let _ = self.0.read_u8().await;
+        Err(Failure::operation_text("the running node has ended it: `rhumb up` says why"))
+    }
+}
+
+async fn line_of(stream: &mut BufReader<UnixStream>) -> io::Result<String> {
+    let mut line = String::new();
+    let len = (&mut *stream).take(LONGEST_LINE).read_line(&mut line).await?;
+    match len {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(line),
+    }
+}
+
+/// Its socket in the user's folder.
+const FILE: &str = "up.node";
+const ASKS_WITHIN: Duration = Duration::from_secs(5);
+/// An allow list of a thousand names fits.
+const LONGEST_LINE: u64 = 64 << 10;

@@ -1,0 +1,114 @@
+//! What other commands of this user ask of the running node.
+
+use std::future::Future;
+use std::time::Duration;
+
+use rhumb_daemon::config::{Allowed, OfferedPort};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+use rhumb_daemon::ports::door::Door;
+use rhumb_daemon::ports::offer;
+use rhumb_daemon::running::{Answer, Asker, Counter, Request};
+use rhumb_node::{Node, PingError};
+use rhumb_wire::Name;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+/// Answers requests until the node ends.
+pub(super) async fn answer(node: Node, counter: Counter, form: Form) -> Outcome {
+    let mut asked = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = counter.accept() => match accepted {
+                Ok(stream) if asked.len() < MAX_AT_ONCE => {
+                    asked.spawn(answer_one(node.clone(), stream, form));
+                }
+                // One more command has to wait for others to be done: it is turned away.
+                Ok(_) => {}
+                Err(error) => return Err(Failure::operation(error)),
+            },
+            Some(_) = asked.join_next() => {}
+        }
+    }
+}
+
+async fn answer_one(node: Node, stream: UnixStream, form: Form) {
+    let Some((request, asker)) = Asker::request(stream).await else { return };
+    match request {
+        Request::Who => {
+            let name = Some(node.name().to_string());
+            say(asker, Answer { name, ..Answer::default() }).await;
+        }
+        Request::Ping { name, within_ms } => say(asker, ping(&node, &name, within_ms).await).await,
+        Request::Forward { local, name, port, udp } => {
+            let opened = async {
+                let name = read_name(&name)?;
+                let door = Door::open(local, udp).await?;
+                node.connect(name).await.map_err(Failure::setup)?;
+                Ok((door, name))
+            };
+            match opened.await {
+                Ok((door, name)) => {
+                    let local = Some(door.local());
+                    let answer = Answer { local, ..Answer::default() };
+                    hold(asker, answer, door.lead(node, (name, port), form)).await;
+                }
+                Err(failure) => say(asker, failed(&failure)).await,
+            }
+        }
+        Request::Serve { port, udp, to, allow } => {
+            let offered = async {
+                let named = allow.iter().flatten().map(|text| read_name(text));
+                let names = named.collect::<Outcome<Vec<_>>>()?;
+                let allow = Allowed::of(allow.is_none(), names, "say who may");
+                let allow = allow.map_err(Failure::setup_text)?;
+                let offered = OfferedPort { only: None, port, udp, to, allow };
+                offer::offer(&node, offered, None, form).await
+            };
+            match offered.await {
+                Ok(offer) => hold(asker, Answer::default(), offer.carry()).await,
+                Err(failure) => say(asker, failed(&failure)).await,
+            }
+        }
+    }
+}
+
+async fn say(mut asker: Asker, answer: Answer) {
+    asker.answer(&answer).await;
+}
+
+/// Does what was asked for as long as somebody wants it.
+async fn hold(mut asker: Asker, answer: Answer, work: impl Future<Output = Outcome>) {
+    asker.answer(&answer).await;
+    tokio::select! {
+        _ = work => {}
+        () = asker.gone() => {}
+    }
+}
+
+async fn ping(node: &Node, name: &str, within_ms: u64) -> Answer {
+    let name = match read_name(name) {
+        Ok(name) => name,
+        Err(failure) => return failed(&failure),
+    };
+    let within = Duration::from_millis(within_ms).min(LONGEST_PING);
+    match node.ping(name, within).await {
+        Ok(reply) => {
+            let round_trip_us = Some(reply.rtt.as_secs_f64() * 1e6);
+            Answer { round_trip_us, ..Answer::default() }
+        }
+        Err(error) => Answer { timed_out: error == PingError::TimedOut, ..Answer::failed(&error) },
+    }
+}
+
+fn read_name(text: &str) -> Outcome<Name> {
+    text.parse().map_err(Failure::setup)
+}
+
+fn failed(failure: &Failure) -> Answer {
+    Answer::failed(failure)
+}
+
+/// Each may listen, and have connections of its own.
+const MAX_AT_ONCE: usize = 64;
+const LONGEST_PING: Duration = Duration::from_secs(60);
