@@ -384,6 +384,7 @@ class RibForm:
         read = {
             "name": Name.from_text,
             "store": bytes.fromhex,
+            "beginning": bytes.fromhex,
             "metadata": metadata_of,
             "certificates": certificates_of,
             "removals": lambda texts: tuple(rib.Lists.parse(bytes.fromhex(text)) for text in texts),
@@ -605,6 +606,7 @@ FORMS = {
         rib.REMOVALS_SINCE: ("store", "position"),
         rib.LOOK_UP_WAY: ("name", "number"),
         rib.ASK_DOMAINS: ("revision", "after"),
+        rib.LOOK_UP_ADDRESS: ("beginning",),
     }),
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),

@@ -253,6 +253,9 @@ impl<S: Store> Rib<S> {
             }
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
             RibRequestBody::LookUpExport(name) => self.look_up_export(asker, id, name, now_s),
+            RibRequestBody::LookUpAddress(beginning) => {
+                self.look_up_address(asker, id, beginning, now_s)
+            }
             // It is answered above.
             RibRequestBody::Domains { .. } => self.refuse(id, Refusal::NotAuthorised),
             RibRequestBody::Publish { metadata, certificates } => {
@@ -555,6 +558,31 @@ impl<S: Store> Rib<S> {
                 self.found_metadata(id, name, entry.metadata().clone())
             }
             Ok(None) => self.climb(asker, id, Question::Metadata(name), now_s),
+            Err(error) => {
+                let refusal = self.store_failed(error);
+                self.refuse(id, refusal)
+            }
+        }
+    }
+
+    /// As a look-up of metadata, by the beginning of a name. It is for this RIB's own names: the
+    /// domain around is not asked.
+    fn look_up_address(
+        &mut self,
+        asker: Asker,
+        id: RequestId,
+        beginning: [u8; Name::ADDRESS_LEN],
+        now_s: u64,
+    ) -> Outcome {
+        let first = Name::first_of(beginning);
+        match self.store.first_from(&first) {
+            _ if self.name().beginning() == beginning => {
+                self.look_up_metadata(asker, id, self.name(), now_s)
+            }
+            Ok(Some(name)) if name.beginning() == beginning => {
+                self.look_up_metadata(asker, id, name, now_s)
+            }
+            Ok(_) => self.absent(asker, id, first, now_s),
             Err(error) => {
                 let refusal = self.store_failed(error);
                 self.refuse(id, refusal)

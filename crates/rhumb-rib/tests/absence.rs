@@ -75,7 +75,11 @@ fn the_signatures_of_a_second_are_bounded_for_one_and_for_all() {
             let mut name = [0; 32];
             name[..4].copy_from_slice(&number.to_be_bytes());
             let mut data = Vec::new();
-            let body = RibRequestBody::LookUpRoute(Name(name));
+            // Whatever is asked for, it is one signature.
+            let body = match number % 2 {
+                0 => RibRequestBody::LookUpRoute(Name(name)),
+                _ => RibRequestBody::LookUpAddress(Name(name).beginning()),
+            };
             RibRequest { id: RequestId(number), body }.emit(&mut data);
             let asker = Asker::stranger(Name([asker as u8; 32]), 1300);
             match directory.rib.handle_request(asker, &data, NOW_S) {

@@ -259,3 +259,52 @@ fn what_is_staged_is_found_after_the_commit() {
     assert!(matches!(answer.body, RibResponseBody::Found { .. }));
     assert_eq!(rib.commit(), []);
 }
+
+/// The name that a directory finds by an address, and one that it says is absent.
+fn by_address<S: rhumb_rib::store::Store>(
+    directory: &mut Directory<S>,
+    beginning: [u8; Name::ADDRESS_LEN],
+) -> Result<Name, Name> {
+    match directory.ask(RibRequestBody::LookUpAddress(beginning)) {
+        RibResponseBody::Found { name, metadata, certificates, level } => {
+            assert_eq!((name_of(&metadata[0]), certificates.len(), level), (name, 0, 0));
+            Ok(name)
+        }
+        RibResponseBody::Absent(absence) => match absence.statement {
+            Statement::Absence { subject } => Err(subject),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_name_is_found_by_its_address_and_no_other_one_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = rhumb_rib::store::Embedded::open(&folder.path().join("rib")).unwrap();
+    found_by_address(Directory::new());
+    found_by_address(Directory::over(embedded, Config::default()));
+}
+
+fn found_by_address<S: rhumb_rib::store::Store>(mut directory: Directory<S>) {
+    let holders: Vec<_> = (0..20).map(|_| Holder::new()).collect();
+    for holder in &holders {
+        assert_eq!(directory.tell(holder, holder.locator(1)), Ok(()));
+    }
+    for holder in &holders {
+        let beginning = holder.name().beginning();
+        assert_eq!(by_address(&mut directory, beginning), Ok(holder.name()));
+        for at in [0, 14] {
+            for change in [1, 0x80] {
+                let mut other = beginning;
+                other[at] ^= change;
+                assert_eq!(by_address(&mut directory, other), Err(Name::first_of(other)));
+            }
+        }
+    }
+    for other in [[0; 15], [255; 15]] {
+        assert_eq!(by_address(&mut directory, other), Err(Name::first_of(other)));
+    }
+    let rib = directory.rib.name();
+    assert_eq!(by_address(&mut directory, rib.beginning()), Ok(rib));
+}

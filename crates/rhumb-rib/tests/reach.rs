@@ -213,6 +213,7 @@ fn who_is_outside_is_told_exports_and_offers_to_neighbours_and_nothing_else() {
     for body in [
         RibRequestBody::LookUpRoute(node.name()),
         RibRequestBody::LookUpMetadata(node.name()),
+        RibRequestBody::LookUpAddress(node.name().beginning()),
         RibRequestBody::Domains { revision: 0, after: Name([0; 32]) },
     ] {
         assert_eq!(ask(&mut square, body), refused);

@@ -5,6 +5,7 @@
 //! padding: one DNS label, one spelling per name.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -22,8 +23,28 @@ impl Name {
     pub const LEN: usize = 32;
     /// Characters in the text form of a name.
     pub const TEXT_LEN: usize = 52;
+    /// Bytes of a name that its IPv6 address holds.
+    pub const ADDRESS_LEN: usize = 15;
     /// Characters of the short form, for logs of one's own: 50 bits.
     const SHORT_LEN: usize = 10;
+
+    /// The name as an IPv6 address: `fd` and the first [`Name::ADDRESS_LEN`] bytes of it. Who wants
+    /// a second name for an address that is taken has to try 2^120 keys.
+    pub fn address(&self) -> Ipv6Addr {
+        let mut octets = [ADDRESS_PREFIX; 16];
+        octets[1..].copy_from_slice(&self.beginning());
+        octets.into()
+    }
+
+    /// What [`Name::address`] holds of the name.
+    pub fn beginning(&self) -> [u8; Self::ADDRESS_LEN] {
+        std::array::from_fn(|at| self.0[at])
+    }
+
+    /// The first of all names that begin so.
+    pub fn first_of(beginning: [u8; Self::ADDRESS_LEN]) -> Self {
+        Self(std::array::from_fn(|at| beginning.get(at).copied().unwrap_or(0)))
+    }
 
     /// The first characters of the text form, for people who compare log lines; it proves nothing.
     pub fn short(&self) -> String {
@@ -65,6 +86,9 @@ impl FromStr for Name {
     }
 }
 
+/// Addresses that everybody may give himself, if they are random (RFC 4193).
+const ADDRESS_PREFIX: u8 = 0xfd;
+
 static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
     let mut spec = Specification::new();
     spec.symbols.push_str("abcdefghijklmnopqrstuvwxyz234567");
@@ -91,6 +115,12 @@ mod tests {
             .filter(|last| format!("{head}{last}").parse::<Name>().is_ok())
             .collect();
         assert_eq!(lasts, "aq");
+    }
+
+    #[test]
+    fn an_address_is_the_beginning_of_a_name() {
+        let name = Name(std::array::from_fn(|at| at as u8));
+        assert_eq!(name.address().to_string(), "fd00:102:304:506:708:90a:b0c:d0e");
     }
 
     proptest! {

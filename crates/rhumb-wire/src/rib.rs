@@ -19,6 +19,7 @@
 //! | request: removals | 8 | the store that the last answer was of (16 bytes), and how far into it that went (8 bytes); zeros at first |
 //! | request: look up another way | 9 | name, number (1 byte, 1 to 7): of the ways to a name that has several, from the second on |
 //! | request: domains | 10 | revision (8 bytes), name: what is offered behind this domain, of this revision; zeros at first |
+//! | request: look up an address | 11 | the beginning of a name, 15 bytes |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
@@ -87,6 +88,10 @@ pub enum RibRequestBody {
         /// From 1 to one less than [`MAX_WAYS`].
         number: u8,
     },
+    /// The metadata of the name that begins so, the first one if there are several: what its IPv6
+    /// address holds of it ([`Name::address`]). Of one that is absent, the answer says so of the
+    /// name that goes on with zeros ([`Name::first_of`]).
+    LookUpAddress([u8; Name::ADDRESS_LEN]),
     /// Which domains the RIB's domain offers to who asks, a neighbour: those behind this one by
     /// name, if what is offered is still of this revision; otherwise all, from the first on.
     Domains {
@@ -244,6 +249,7 @@ impl RibRequest {
             }
             6 => RibRequestBody::Gone { name: reader.name()?, sequence: reader.u64()? },
             8 => RibRequestBody::Removals(read_mark(&mut reader)?),
+            11 => RibRequestBody::LookUpAddress(reader.array()?),
             10 => RibRequestBody::Domains { revision: reader.u64()?, after: reader.name()? },
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
@@ -268,6 +274,10 @@ impl RibRequest {
             RibRequestBody::LookUpExport(name) => {
                 emit_head(7, self.id, out);
                 out.extend_from_slice(&name.0);
+            }
+            RibRequestBody::LookUpAddress(beginning) => {
+                emit_head(11, self.id, out);
+                out.extend_from_slice(beginning);
             }
             RibRequestBody::LookUpWay { name, number } => {
                 emit_head(9, self.id, out);
@@ -589,6 +599,7 @@ mod tests {
             any_name().prop_map(RibRequestBody::LookUpRoute),
             any_name().prop_map(RibRequestBody::LookUpMetadata),
             any_name().prop_map(RibRequestBody::LookUpExport),
+            any::<[u8; Name::ADDRESS_LEN]>().prop_map(RibRequestBody::LookUpAddress),
             (any_name(), 1..MAX_WAYS)
                 .prop_map(|(name, number)| RibRequestBody::LookUpWay { name, number }),
             lists().prop_map(|(metadata, certificates)| RibRequestBody::Publish {

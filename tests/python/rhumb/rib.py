@@ -11,12 +11,14 @@ from .names import NAME_LENGTH, Name
 from .reader import Reader
 
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
-LOOK_UP_EXPORT, REMOVALS_SINCE, LOOK_UP_WAY, ASK_DOMAINS = 7, 8, 9, 10
+LOOK_UP_EXPORT, REMOVALS_SINCE, LOOK_UP_WAY, ASK_DOMAINS, LOOK_UP_ADDRESS = 7, 8, 9, 10, 11
 FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
 FOUND_BEYOND, CHANGED_BEYOND, REMOVALS, DOMAINS = 7, 8, 9, 10
 
 # Most ways to one name.
 MOST_WAYS = 8
+# What an address holds of a name.
+ADDRESS_LENGTH = 15
 STORE_LENGTH = 16
 
 SUPERSEDED = 7
@@ -143,6 +145,8 @@ class Request:
     number: int = 0
     # Of what is offered, behind the domain of this name.
     revision: int = 0
+    # Of the name whose address is looked for.
+    beginning: bytes = bytes(ADDRESS_LENGTH)
 
     def encode(self) -> bytes:
         """The data of a RibRequest PDU."""
@@ -159,6 +163,8 @@ class Request:
             return header + self.name.octets + self.sequence.to_bytes(8, "big")
         if self.kind == LOOK_UP_WAY:
             return header + self.name.octets + bytes([self.number])
+        if self.kind == LOOK_UP_ADDRESS:
+            return header + self.beginning
         return header + self.name.octets
 
     @classmethod
@@ -177,6 +183,8 @@ class Request:
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), number=reader.integer(1))
             if not 1 <= request.number < MOST_WAYS:
                 raise Malformed("RIB request: way")
+        elif kind == LOOK_UP_ADDRESS:
+            request = cls(kind, identifier, beginning=reader.take(ADDRESS_LENGTH))
         elif kind == GONE:
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), sequence=reader.integer(8))
         elif kind == REMOVALS_SINCE:

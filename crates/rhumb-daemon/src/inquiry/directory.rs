@@ -1,6 +1,7 @@
 //! Asking a RIB, and believing nothing of its answer that does not verify.
 
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::clock;
@@ -58,6 +59,24 @@ impl<'a> Directory<'a> {
         verify_chain(name, certificates, |issuer| keys.get(issuer).copied(), now_s)
             .map(Some)
             .map_err(Failure::operation)
+    }
+
+    /// The name of an IPv6 address; `None` when the RIB says that it knows none.
+    pub fn look_up_address(&mut self, address: Ipv6Addr) -> Outcome<Option<Name>> {
+        let [_, beginning @ ..] = address.octets();
+        match self.request(RibRequestBody::LookUpAddress(beginning))? {
+            RibResponseBody::Found { name, metadata, .. } => {
+                let is_it =
+                    name.address() == address && metadata.iter().any(|it| name_of(it) == name);
+                if is_it { Ok(Some(name)) } else { Err(unexpected()) }
+            }
+            // Whether it lies costs as much as that it withholds.
+            RibResponseBody::Absent(_) => Ok(None),
+            RibResponseBody::Refused(refusal) => {
+                Err(Failure::setup_text(format!("the RIB refuses to answer: {refusal}")))
+            }
+            _ => Err(unexpected()),
+        }
     }
 
     /// The metadata of `name`, checked against it.

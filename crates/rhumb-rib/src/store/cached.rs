@@ -31,6 +31,12 @@ impl<S: Store> Cached<S> {
         Ok(Some(entry))
     }
 
+    /// The first name that has an entry, from this one on.
+    pub(crate) fn first_from(&mut self, name: &Name) -> Result<Option<Name>, RibError> {
+        let found = self.store.entries_after(before(name), 1)?;
+        Ok(found.first().map(|(name, _)| *name))
+    }
+
     /// A commit of these changes has ended, well or not.
     pub(crate) fn settle(&mut self, changes: &[Change], is_written: bool) {
         self.store.refresh();
@@ -50,5 +56,33 @@ impl<S: Store> Cached<S> {
 
     pub(crate) fn into_store(self) -> S {
         self.store
+    }
+}
+
+/// The last name before this one; none before the first.
+fn before(name: &Name) -> Option<Name> {
+    let mut before = *name;
+    for byte in before.0.iter_mut().rev() {
+        let (less, borrows) = byte.overflowing_sub(1);
+        *byte = less;
+        if !borrows {
+            return Some(before);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_one_before_them_but_for_the_first() {
+        let mut name = Name([0; 32]);
+        assert_eq!(before(&name), None);
+        name.0[15] = 1;
+        let mut expected = Name([0; 32]);
+        expected.0[16..].fill(255);
+        assert_eq!(before(&name), Some(expected));
     }
 }

@@ -33,6 +33,7 @@ fn requests(parties: &Parties, file: &mut File) {
         ("acknowledge", RibRequestBody::Acknowledge),
         ("which store", RibRequestBody::WhichStore),
         ("look up an export", RibRequestBody::LookUpExport(alice.name)),
+        ("look up an address", RibRequestBody::LookUpAddress(alice.name.beginning())),
         ("removals, for the first time", RibRequestBody::Removals(Mark::default())),
         ("removals since", RibRequestBody::Removals(MARK)),
         ("domains, for the first time", asked_domains(0, Name([0; 32]))),
@@ -51,6 +52,9 @@ fn requests(parties: &Parties, file: &mut File) {
             RibRequestBody::Acknowledge => json!({"kind": 4}),
             RibRequestBody::WhichStore => json!({"kind": 5}),
             RibRequestBody::LookUpExport(name) => json!({"kind": 7, "name": name.to_string()}),
+            RibRequestBody::LookUpAddress(beginning) => {
+                json!({"kind": 11, "beginning": hex(beginning)})
+            }
             RibRequestBody::LookUpWay { name, number } => {
                 json!({"kind": 9, "name": name.to_string(), "number": number})
             }
