@@ -14,6 +14,7 @@
 mod batch;
 mod header;
 mod raw;
+mod run;
 mod superpacket;
 #[allow(unsafe_code)]
 mod sys;

@@ -178,14 +178,30 @@ impl Netlink {
     /// Leads what goes to `address`, which is not this host's own, out by an
     /// interface. A way to it that is there is replaced.
     pub(crate) fn add_route(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
-        let (bits, scope) = match address {
-            IpAddr::V4(_) => (32, libc::RT_SCOPE_LINK),
-            IpAddr::V6(_) => (128, libc::RT_SCOPE_UNIVERSE),
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        self.route_order(interface, (address, bits), libc::NLM_F_REPLACE)
+    }
+
+    /// Leads a network, its first address and how many bits make it, out by an interface. A way to
+    /// it that is there is an error: `EEXIST`.
+    pub(crate) fn add_network(&mut self, interface: u32, network: (IpAddr, u8)) -> io::Result<()> {
+        self.route_order(interface, network, libc::NLM_F_EXCL)
+    }
+
+    fn route_order(
+        &mut self,
+        interface: u32,
+        (address, bits): (IpAddr, u8),
+        if_there: libc::c_int,
+    ) -> io::Result<()> {
+        let scope = match address {
+            IpAddr::V4(_) => libc::RT_SCOPE_LINK,
+            IpAddr::V6(_) => libc::RT_SCOPE_UNIVERSE,
         };
         let (table, by, kind) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, libc::RTN_UNICAST);
         let header = [family(address), bits, 0, 0, table, by, scope, kind, 0, 0, 0, 0];
         let mut order = Message::new(libc::RTM_NEWROUTE, &header);
-        order.flags |= (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+        order.flags |= (libc::NLM_F_CREATE | if_there) as u16;
         order.attribute(libc::RTA_DST, &octets(address));
         order.attribute(libc::RTA_OIF, &interface.to_ne_bytes());
         self.order(order)

@@ -86,6 +86,12 @@ impl IpBatch {
         &self.cells[begin..begin + len]
     }
 
+    /// Packet `index`, if there is one of that number that was not dropped.
+    pub(crate) fn packets(&self, index: usize) -> Option<&[u8]> {
+        let is_there = self.slots.get(index).is_some_and(|slot| slot.len > 0);
+        is_there.then(|| self.packet(index))
+    }
+
     /// Packet `index`, for editing within its bounds.
     #[inline]
     pub fn packet_mut(&mut self, index: usize) -> &mut [u8] {

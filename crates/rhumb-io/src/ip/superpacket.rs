@@ -149,20 +149,20 @@ pub(super) const PREFIX_LEN: usize = 10;
 /// any size of segment that is worth its headers.
 const MAX_SEGMENTS: usize = 1024;
 
-const NEEDS_CHECKSUM: u8 = 1;
+pub(super) const NEEDS_CHECKSUM: u8 = 1;
 const KIND_NONE: u8 = 0;
-const KIND_TCP4: u8 = 1;
-const KIND_TCP6: u8 = 4;
+pub(super) const KIND_TCP4: u8 = 1;
+pub(super) const KIND_TCP6: u8 = 4;
 const KIND_ECN: u8 = 0x80;
 
-const PROTOCOL_TCP: u8 = 6;
-const TCP_LEN: usize = 20;
+pub(super) const PROTOCOL_TCP: u8 = 6;
+pub(super) const TCP_LEN: usize = 20;
 const TCP_FIN: u8 = 0x01;
-const TCP_PSH: u8 = 0x08;
+pub(super) const TCP_PSH: u8 = 0x08;
 const TCP_CWR: u8 = 0x80;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use super::super::header::Ipv6Fields;
@@ -176,7 +176,7 @@ mod tests {
         segment
     }
 
-    fn superpacket(v4: bool, payload: usize, segment_len: u16) -> Vec<u8> {
+    pub(in super::super) fn superpacket(v4: bool, payload: usize, segment_len: u16) -> Vec<u8> {
         let segment = tcp(payload);
         let header = if v4 {
             let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use super::batch::{Fate, HEADROOM, IpBatch};
 use super::raw::settle;
+use super::run::Run;
 use super::superpacket::{self, PREFIX_LEN};
 use super::{IpIo, RECEIVE_MOST, header, sys};
 use crate::netlink::Netlink;
@@ -124,6 +125,28 @@ impl Tun {
         netlink.add_route(index, address).map_err(step("RTM_NEWROUTE"))
     }
 
+    /// Leads what this host sends to a network, its first address and how many bits make it, into
+    /// the device. The way goes with the device.
+    ///
+    /// # Errors
+    /// When the process may not (CAP_NET_ADMIN), or the network has a way already.
+    pub fn lead_network(&self, network: (IpAddr, u8)) -> Result<(), IoError> {
+        let step = |call| step(&self.name, call);
+        let mut netlink = Netlink::new().map_err(step("socket(NETLINK)"))?;
+        let index = netlink.link_by_name(&self.name).map_err(step("RTM_GETLINK"))?.index;
+        netlink.add_network(index, network).map_err(step("RTM_NEWROUTE"))
+    }
+
+    /// The same queue again, for another thread: one receives, and one sends.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn again(&self) -> Result<Self, IoError> {
+        let file = self.file.try_clone().map_err(step(&self.name, "dup"))?;
+        let (name, buffer) = (self.name.clone(), self.buffer.clone());
+        Ok(Self { file, name, mtu: self.mtu, buffer, counters: Counters::default() })
+    }
+
     /// The name of the device.
     pub fn name(&self) -> &str {
         &self.name
@@ -146,14 +169,15 @@ impl Tun {
             let prefix = [0; PREFIX_LEN];
             (&self.file).write_vectored(&[IoSlice::new(&prefix), IoSlice::new(packet)])
         };
-        let Err(error) = written else { return Ok(Some(Fate::Sent)) };
-        Ok(match error.raw_os_error() {
-            Some(libc::EINTR) => None,
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Some(Fate::Busy),
-            _ if is_final(&error) => return Err(error),
-            // EIO above all: the device is down.
-            _ => Some(Fate::Unreachable),
-        })
+        fate_of(written)
+    }
+
+    /// Sends a run of segments as one superpacket, as [`Tun::write`] does.
+    fn write_run(&self, run: &Run, packets: &IpBatch, first: usize) -> io::Result<Option<Fate>> {
+        let payloads = (first..first + run.packets).map(|it| run.payload(packets.packet(it)));
+        let parts: Vec<IoSlice<'_>> =
+            std::iter::once(run.head()).chain(payloads).map(IoSlice::new).collect();
+        fate_of((&self.file).write_vectored(&parts))
     }
 
     /// Receives what is next, one packet or many, behind those in the
@@ -206,24 +230,34 @@ impl IpIo for Tun {
     /// and itself says so when they fit no way on.
     fn send(&mut self, packets: &mut IpBatch) -> io::Result<SendReport> {
         let mut report = SendReport::default();
-        for number in 0..packets.len() {
-            let packet = packets.packet(number);
-            if packet.is_empty() {
+        let mut first = 0;
+        while first < packets.len() {
+            if packets.packet(first).is_empty() {
+                first += 1;
                 continue;
             }
-            let len = packet.len() as u64;
+            let may_join = !self.buffer.is_empty();
+            let run = if may_join { Run::of(packets, first) } else { None };
+            let count = run.as_ref().map_or(1, |run| run.packets);
             let fate = loop {
                 self.counters.send_calls += 1;
-                if let Some(fate) = self.write(packet)? {
+                let written = match &run {
+                    Some(run) => self.write_run(run, packets, first)?,
+                    None => self.write(packets.packet(first))?,
+                };
+                if let Some(fate) = written {
                     break fate;
                 }
             };
-            if fate == Fate::Sent {
-                self.counters.sent_messages += 1;
-                self.counters.sent_datagrams += 1;
-                self.counters.sent_bytes += len;
+            self.counters.sent_messages += u64::from(fate == Fate::Sent);
+            for number in first..first + count {
+                if fate == Fate::Sent {
+                    self.counters.sent_datagrams += 1;
+                    self.counters.sent_bytes += packets.packet(number).len() as u64;
+                }
+                settle(packets, number, fate, &mut report);
             }
-            settle(packets, number, fate, &mut report);
+            first += count;
         }
         self.counters.add_drops(&report);
         Ok(report)
@@ -238,6 +272,18 @@ impl IpIo for Tun {
     fn counters(&self) -> Counters {
         self.counters
     }
+}
+
+/// What became of a packet by what the device says; `None` when a signal came.
+fn fate_of(written: io::Result<usize>) -> io::Result<Option<Fate>> {
+    let Err(error) = written else { return Ok(Some(Fate::Sent)) };
+    Ok(match error.raw_os_error() {
+        Some(libc::EINTR) => None,
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Some(Fate::Busy),
+        _ if is_final(&error) => return Err(error),
+        // EIO above all: the device is down.
+        _ => Some(Fate::Unreachable),
+    })
 }
 
 /// The error of a step.
