@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 18] = [
+const WANTED: [(&str, &str, &str); 19] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -21,6 +21,7 @@ const WANTED: [(&str, &str, &str); 18] = [
     ("iperf3", "iperf3", "unmodified programs through waypoints"),
     ("curl", "curl", "unmodified programs through waypoints"),
     ("chromium", "chromium", "a browser that opens names through a proxy"),
+    ("ping", "iputils-ping", "unmodified programs between names"),
     ("sshd", "openssh-server", "unmodified programs through waypoints"),
     ("bird", "bird2", "BGP speakers: members of an exchange, and a plain route server"),
     ("gobgp", "gobgpd", "BGP speakers: members of an exchange"),

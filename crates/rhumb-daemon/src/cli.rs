@@ -10,6 +10,7 @@ mod member;
 mod name;
 mod ports;
 mod stamp;
+mod tun;
 mod waypoint;
 
 use std::net::SocketAddr;
@@ -51,6 +52,7 @@ pub use stamp::{
     StampTask,
 };
 pub(crate) use stamp::{parse_carried, parse_waypoints};
+pub use tun::TunArguments;
 pub use waypoint::{AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument};
 
 /// Secure routing by name.
@@ -120,6 +122,9 @@ pub enum Command {
     /// Run one node for all programs of this host: a proxy, and what the file's [up] offers
     /// and brings here
     Up(UpArguments),
+    /// Give this host an address that is its name, for all programs: a network device, whose
+    /// packets go to other names, encrypted from end to end
+    Tun(TunArguments),
     /// Receive what is sent to a group, or send to it: one message to everybody in it
     Group(GroupArguments),
     /// Measure the round trip to a name

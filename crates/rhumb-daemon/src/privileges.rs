@@ -35,7 +35,10 @@ pub enum Keep {
 }
 
 /// A user by name or number. A number that is not in the list of users is its own group's, too.
-pub(crate) fn user(name: &str) -> Result<User, String> {
+///
+/// # Errors
+/// When there is no such name: in words.
+pub fn user(name: &str) -> Result<User, String> {
     user_in(Path::new(USERS), name)
 }
 

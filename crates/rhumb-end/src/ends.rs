@@ -28,7 +28,7 @@ use serde::{Serialize, Serializer};
 use crate::connection::{Connection, Origin, Phase, StreamId};
 use crate::credentials::{Credentials, Shown};
 use crate::gate::Gate;
-use crate::halves::Halves;
+use crate::halves::{Halves, MAX_WAITING};
 use crate::offers::Offers;
 use crate::{Admits, Carries, DropReason, Drops, EndError};
 
@@ -235,7 +235,7 @@ impl Ends {
             next_id: 0,
             offers: Offers::default(),
             gate: Gate::new(now.instant),
-            halves: Halves::default(),
+            halves: Halves::new(MAX_WAITING),
             ready: VecDeque::new(),
             timers: BTreeSet::new(),
             outbox: VecDeque::new(),
@@ -363,6 +363,11 @@ impl Ends {
         }
         self.clock.set(now);
         self.begin(local, peer, now)
+    }
+
+    /// The connection between two names that is made, the newest if there are several.
+    pub fn open_between(&self, local: Name, peer: Name) -> Option<ConnectionId> {
+        self.usable(local, peer).filter(|id| self.is_open(*id))
     }
 
     /// Whether a connection is made.

@@ -4,7 +4,7 @@
 //! 1. [`Halves::split`] cuts a datagram into two bodies of one number.
 //! 2. [`Halves::join`] takes a half, and gives the datagram when it has both.
 //!
-//! A half that nobody completes is strangers' to send: there are [`MAX_WAITING`], the oldest gives
+//! A half that nobody completes is strangers' to send: there is bounded room, the oldest gives
 //! way, and none waits for longer than [`WAITS_FOR`]. A half that was altered, or joined to another
 //! one's, makes a datagram that does not open.
 
@@ -15,9 +15,10 @@ use rhumb_wire::Name;
 use rhumb_wire::payload::Half;
 
 /// The halves that wait for their others, and the number of the next datagram that is cut.
-#[derive(Debug, Default)]
-pub(crate) struct Halves {
+#[derive(Debug)]
+pub struct Halves {
     next_number: u16,
+    most: usize,
     waiting: VecDeque<Waiting>,
 }
 
@@ -32,8 +33,13 @@ struct Waiting {
 }
 
 impl Halves {
+    /// Room for so many that wait.
+    pub fn new(most: usize) -> Self {
+        Self { next_number: 0, most, waiting: VecDeque::new() }
+    }
+
     /// The number and the bodies of the two payloads that carry a datagram.
-    pub(crate) fn split(&mut self, datagram: &[u8]) -> (u16, [Vec<u8>; 2]) {
+    pub fn split(&mut self, datagram: &[u8]) -> (u16, [Vec<u8>; 2]) {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         let (first, second) = datagram.split_at(datagram.len() / 2);
@@ -45,8 +51,11 @@ impl Halves {
         (number, [body(false, first), body(true, second)])
     }
 
-    /// The datagram, when this half completes it. `Err` when another half gave way.
-    pub(crate) fn join(
+    /// The datagram, when this half completes it.
+    ///
+    /// # Errors
+    /// When another half gave way to this one.
+    pub fn join(
         &mut self,
         from: Name,
         to: Name,
@@ -66,7 +75,7 @@ impl Halves {
                 false => [half.bytes, &other.bytes].concat(),
             }));
         }
-        let gives_way = self.waiting.len() >= MAX_WAITING;
+        let gives_way = self.waiting.len() >= self.most;
         if gives_way {
             self.waiting.pop_front();
         }
@@ -78,11 +87,11 @@ impl Halves {
 }
 
 /// A half was given up for another one.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct GaveWay;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GaveWay;
 
-/// About 400 KB of what strangers send; they are searched one by one.
-const MAX_WAITING: usize = 256;
+/// For what anybody may send: about 400 KB of it; they are searched one by one.
+pub(crate) const MAX_WAITING: usize = 256;
 /// Both halves leave together: a path that holds one back for longer than this has lost it.
 const WAITS_FOR: Duration = Duration::from_millis(500);
 
@@ -100,7 +109,7 @@ mod tests {
 
     #[test]
     fn halves_make_the_datagram_in_either_order_and_once() {
-        let (mut halves, now) = (Halves::default(), start());
+        let (mut halves, now) = (Halves::new(MAX_WAITING), start());
         for len in [2, 3, 1200] {
             let datagram: Vec<u8> = (0..len).map(|n| n as u8).collect();
             for order in [[0, 1], [1, 0]] {
@@ -117,7 +126,7 @@ mod tests {
 
     #[test]
     fn halves_of_others_are_not_joined_and_late_ones_are_forgotten() {
-        let (mut halves, now) = (Halves::default(), start());
+        let (mut halves, now) = (Halves::new(MAX_WAITING), start());
         let first = Half { is_second: false, bytes: b"a" };
         let second = Half { is_second: true, bytes: b"b" };
         assert_eq!(halves.join(A, B, 7, first, now), Ok(None));
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_strangers_leave_unfinished_is_bounded() {
-        let (mut halves, now) = (Halves::default(), start());
+        let (mut halves, now) = (Halves::new(MAX_WAITING), start());
         let half = Half { is_second: false, bytes: &[0; 600] };
         for number in 0..4 * MAX_WAITING as u16 {
             let gave_way = halves.join(A, B, number, half, now).is_err();

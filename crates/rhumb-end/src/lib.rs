@@ -39,4 +39,5 @@ pub use error::{
     BUSY, CANCELLED, DatagramError, EndError, NOT_ALLOWED, PORT_CLOSED, ProofError, SERVICE_FAILED,
     StreamError,
 };
+pub use halves::{GaveWay, Halves};
 pub use offers::{Admits, Carries};

@@ -65,6 +65,17 @@ impl Node {
         self.handle.connect(self.handle.name(), peer).await
     }
 
+    /// The connection to `peer` that there is, whichever end began it.
+    pub fn connected(&self, peer: Name) -> Option<Connection> {
+        let local = self.handle.name();
+        let id = self.handle.connections().with(|state, _| {
+            let id = state.ends.open_between(local, peer)?;
+            state.ends.keep(id);
+            Some(id)
+        })?;
+        Some(Connection(Arc::new(Kept { handle: self.handle.clone(), id, peer })))
+    }
+
     /// Opens a stream to a port of `peer`, by a connection that is made if there is none. Whether
     /// the port is served shows when something is read.
     ///

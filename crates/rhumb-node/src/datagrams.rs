@@ -1,6 +1,7 @@
 //! Datagrams between two names, which may get lost, and which nobody on the way reads or alters.
 
 use std::future::poll_fn;
+use std::task::Waker;
 
 use rhumb_end::{Admits, DatagramError, Ports};
 use rhumb_wire::Name;
@@ -37,6 +38,12 @@ impl Node {
         Ok(Port { node: self.clone(), number, messages })
     }
 
+    /// Lets `admits` send to a port of datagrams, in place of who might before. Says whether the
+    /// port has a receiver.
+    pub fn admit(&self, port: u16, admits: Admits) -> bool {
+        self.handle.connections().admit(port, admits)
+    }
+
     /// Sends a datagram to a port of `to`, by a connection that is made if there is none. Returns
     /// once it is queued; it waits for room. It may get lost, and nobody says so. Its receiver
     /// cannot answer it: who wants that sends by a [`Port`].
@@ -60,6 +67,22 @@ impl Connection {
     async fn send_between(&self, ports: Ports, body: &[u8]) -> Result<(), DatagramError> {
         let (connections, id) = (self.handle().connections(), self.id());
         poll_fn(|context| connections.poll_datagram(id, ports, body, context)).await
+    }
+
+    /// Queues datagrams while there is room, without waiting, and says how many that were. If not
+    /// all, `waker` is woken when there is room again. One that has become too long since
+    /// [`Connection::max_datagram_len`] said so is lost.
+    ///
+    /// # Errors
+    /// When the connection is over, or its peer takes none.
+    pub fn send_datagrams<'a>(
+        &self,
+        port: u16,
+        bodies: impl ExactSizeIterator<Item = &'a [u8]>,
+        waker: &Waker,
+    ) -> Result<usize, DatagramError> {
+        let ports = Ports { from: 0, to: port };
+        self.handle().connections().send_datagrams(self.id(), ports, bodies, waker)
     }
 
     /// The longest body of a datagram that fits now; at least 1100 bytes while the connection
@@ -95,6 +118,15 @@ impl Port {
     /// What sends from this port elsewhere, and for as long as it likes.
     pub fn sender(&self) -> PortSender {
         PortSender { node: self.node.clone(), number: self.number }
+    }
+
+    /// As [`Port::receive`], for a thread of its own: waits for the next datagrams and appends
+    /// them, `most` at most. Returns how many; 0 when the node has left.
+    ///
+    /// # Panics
+    /// When it is called by a task of a runtime.
+    pub fn blocking_receive(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
+        self.messages.blocking_recv_many(messages, most)
     }
 
     /// The next datagram for this port; `None` when the node has left. What a program does not

@@ -33,6 +33,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`core`] | the node without I/O, for other drivers and for simulations |
+//! | [`ip`] | IP packets between names, without device and connections |
 //! | [`discovery`] | the links of a host, and the router's side of being found on them |
 //! | [`transfer`] | the two ends of a file transfer, without I/O |
 
@@ -46,7 +47,10 @@ mod datagrams;
 pub mod discovery;
 mod driver;
 mod error;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod group;
+pub mod ip;
 mod node;
 mod senders;
 mod service;

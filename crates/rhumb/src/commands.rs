@@ -23,6 +23,8 @@ pub(crate) mod serve;
 pub(crate) mod stamp;
 pub(crate) mod status;
 pub(crate) mod trace;
+#[cfg(target_os = "linux")]
+pub(crate) mod tun;
 pub(crate) mod up;
 pub(crate) mod waypoint;
 pub(crate) mod why;

@@ -11,9 +11,9 @@ mod commands;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use rhumb_daemon::cli::{Command, CommandLine};
+use rhumb_daemon::cli::{Command, CommandLine, TunArguments};
 use rhumb_daemon::clock;
-use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::config::{ConfigFile, NodeSettings};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::progress::Bar;
@@ -64,6 +64,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Forward(it) => commands::forward::run(it, &node(&it.node)?, with_parent, form),
         Command::Proxy(it) => commands::proxy::run(it, &node(&it.node)?, with_parent, form),
         Command::Up(it) => commands::up::run(file.up(it)?, with_parent, form),
+        Command::Tun(it) => tun(it, &node(&it.node)?, with_parent, form),
         Command::Group(group) => {
             let settings = file.node(group.command.node())?;
             commands::group::run(&group.command, &settings, with_parent, form)
@@ -96,6 +97,21 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Stamp(_) => Err(Failure::setup_text("stamping needs Linux")),
     };
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(target_os = "linux")]
+fn tun(
+    arguments: &TunArguments,
+    settings: &NodeSettings,
+    with_parent: bool,
+    form: Form,
+) -> Outcome {
+    commands::tun::run(arguments, settings, with_parent, form)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn tun(_: &TunArguments, _: &NodeSettings, _: bool, _: Form) -> Outcome {
+    Err(Failure::setup_text("TUN devices need Linux"))
 }
 
 /// Log lines go to standard error. The option is asked first,

@@ -48,6 +48,7 @@ mod ribs_away;
 mod serve;
 mod state;
 mod tours;
+mod tun;
 mod two_nodes;
 mod two_processes;
 mod up;

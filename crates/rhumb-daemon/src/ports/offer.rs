@@ -4,7 +4,6 @@
 //! Nobody may use one who was not named; who is connected, and who was turned away, is told.
 
 use std::fmt;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +12,8 @@ use std::time::Duration;
 use super::{Carried, Seldom, carry, datagrams, reason, until_ended};
 use crate::ad_cert;
 use crate::admin::Admin;
-use crate::belonging::Belonging;
 use crate::clock;
 use crate::config::{Allowed, NodeSettings, OfferedPort};
-use crate::daemon::{self, Control, Metric, Snapshot};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Form, bytes_text};
 use rhumb_node::{
@@ -27,7 +24,6 @@ use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::json;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -180,39 +176,6 @@ impl Program {
     }
 }
 
-/// Answers `rhumb status` until the node is closed.
-pub fn answer_status(
-    control: Control,
-    node: Node,
-    belonging: Belonging,
-) -> Outcome<impl Future<Output = ()>> {
-    let woken = Arc::new(Notify::new());
-    daemon::notify_by(control.wake().clone(), Arc::clone(&woken))?;
-    Ok(answer_each(control, woken, node, belonging))
-}
-
-async fn answer_each(control: Control, woken: Arc<Notify>, node: Node, belonging: Belonging) {
-    let started = clock::now().instant;
-    loop {
-        woken.notified().await;
-        let Ok(status) = node.status().await else { return };
-        let uptime = clock::now().instant - started;
-        control.answer(|| {
-            let mut told = json!(status);
-            told["role"] = json!("node");
-            told["uptime_s"] = json!(uptime.as_secs());
-            let metrics = vec![
-                DROPPED_PDUS.by_reason(status.drops.iter()),
-                DROPPED.by_reason(status.ends.iter()),
-                CONNECTIONS.is(status.connections.len()),
-            ];
-            let mut snapshot = Snapshot { status: told, metrics };
-            belonging.report(&mut snapshot);
-            snapshot
-        });
-    }
-}
-
 /// Tells who was turned away, a few a minute.
 pub async fn tell_refusals(mut refusals: Receiver<Refusal>, form: Form) {
     let seldom = Seldom::default();
@@ -314,14 +277,6 @@ impl fmt::Display for News {
     }
 }
 
-const DROPPED_PDUS: Metric =
-    Metric::counter("rhumb_node_dropped_pdus_total", "PDUs that the node dropped, by reason.");
-const DROPPED: Metric = Metric::counter(
-    "rhumb_end_dropped_payloads_total",
-    "Payloads for connections that were dropped, by reason.",
-);
-const CONNECTIONS: Metric =
-    Metric::gauge("rhumb_end_connections", "Connections with other names, now.");
 /// Each has two file descriptors and 128 KB of buffers.
 const MAX_AT_ONCE: usize = 400;
 /// A program on this host, or near it, answers at once or not at all.

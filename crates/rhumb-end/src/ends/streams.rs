@@ -264,6 +264,40 @@ impl Ends {
         })
     }
 
+    /// As [`Ends::send_datagram`], for several at once; says how many were taken. The first that
+    /// finds no room, and all behind it, were not: [`Event::MaySend`] tells when there is room
+    /// again. One that has become too long meanwhile is lost, as any may be.
+    ///
+    /// # Errors
+    /// When the connection is not there, or takes none.
+    pub fn send_datagrams<'a>(
+        &mut self,
+        id: ConnectionId,
+        ports: Ports,
+        bodies: impl Iterator<Item = &'a [u8]>,
+        now: Now,
+    ) -> Result<usize, DatagramError> {
+        let connection = self.open_connection(id)?;
+        connection.used_at = now.instant;
+        let mut taken = 0;
+        let mut outcome = Ok(());
+        for body in bodies {
+            let mut whole = Vec::with_capacity(Ports::LEN + body.len());
+            whole.extend_from_slice(&ports.emit());
+            whole.extend_from_slice(body);
+            match connection.quic.datagrams().send(whole.into(), false) {
+                Ok(()) | Err(SendDatagramError::TooLarge) => taken += 1,
+                Err(SendDatagramError::Blocked(_)) => break,
+                Err(SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled) => {
+                    outcome = Err(DatagramError::NotTaken);
+                    break;
+                }
+            }
+        }
+        self.settle(id, now);
+        outcome.map(|()| taken)
+    }
+
     /// The longest body of a datagram that fits now.
     pub fn max_datagram_body(&mut self, id: ConnectionId) -> Option<usize> {
         let connection = self.open_connection(id).ok()?;

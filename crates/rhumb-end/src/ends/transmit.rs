@@ -1,7 +1,7 @@
 //! What leaves: one payload at a time, round robin over the connections that have something to
 //! send.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use rhumb_trust::Now;
 use rhumb_wire::Name;
@@ -102,12 +102,9 @@ impl Ends {
     }
 }
 
-/// What QUIC takes a name for: `fd` and the first 120 bits of it. The whole name is compared where
-/// it matters.
+/// What QUIC takes a name for. The whole name is compared where it matters.
 pub(super) fn address_of(name: &Name) -> SocketAddr {
-    let mut octets = [0xfd; 16];
-    octets[1..].copy_from_slice(&name.0[..15]);
-    SocketAddr::from((Ipv6Addr::from(octets), PORT))
+    SocketAddr::from((name.address(), PORT))
 }
 
 /// Any but 0: names have no ports here.

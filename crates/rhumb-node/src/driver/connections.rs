@@ -243,6 +243,42 @@ impl Connections {
         })
     }
 
+    /// Queues datagrams while there is room, and says how many that were. If not all, `waker` is
+    /// woken when there is room again, or never will be.
+    pub(crate) fn send_datagrams<'a>(
+        &self,
+        id: ConnectionId,
+        ports: Ports,
+        bodies: impl ExactSizeIterator<Item = &'a [u8]>,
+        waker: &Waker,
+    ) -> Result<usize, DatagramError> {
+        let all = bodies.len();
+        self.with(|state, now| {
+            if state.is_over {
+                return Err(EndError::Closed.into());
+            }
+            let taken = state.ends.send_datagrams(id, ports, bodies, now)?;
+            if taken < all {
+                let waiting = state.sending.entry(id).or_default();
+                if !waiting.iter().any(|other| other.will_wake(waker)) {
+                    waiting.push(waker.clone());
+                }
+            }
+            Ok(taken)
+        })
+    }
+
+    /// Lets others use a port of datagrams. Says whether it has a receiver.
+    pub(crate) fn admit(&self, port: u16, admits: Admits) -> bool {
+        self.with(|state, _| {
+            let is_bound = state.ports.get(&port).is_some_and(|it| !it.is_closed());
+            if is_bound {
+                state.ends.offer(Carries::Datagrams, port, admits);
+            }
+            is_bound
+        })
+    }
+
     /// Offers a port of datagrams; one that is free, if 0 is asked for. `None` when somebody else
     /// has it, or there is none.
     pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<(u16, mpsc::Receiver<Message>)> {

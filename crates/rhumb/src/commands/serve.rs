@@ -10,9 +10,10 @@ use rhumb_daemon::daemon::{self, Control};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
+use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::offer::{
-    Ready, ad_certs, answer_status, check_own, offer, serve_capsules, tell_refusals,
+    Ready, ad_certs, check_own, offer, serve_capsules, tell_refusals,
 };
 use rhumb_daemon::running::{Request, Running, by_running};
 use rhumb_wire::Name;
@@ -56,7 +57,7 @@ pub(crate) fn run(
         let mut helpers = JoinSet::new();
         let admin = control.as_ref().and_then(Control::admin);
         if let Some(control) = control {
-            helpers.spawn(answer_status(control, node.clone(), shown)?);
+            helpers.spawn(answer_status(control, node.clone(), shown, |_| {})?);
         }
         let _served = serve_capsules(&node, ad_certs).await?;
         helpers.spawn(tell_refusals(node.refusals(), form));

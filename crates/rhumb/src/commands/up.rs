@@ -16,6 +16,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::names::{self, book};
+use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::door::Door;
 use rhumb_daemon::ports::{listen, offer, proxy, until_ended};
@@ -45,7 +46,7 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
     let settings = &settings;
     joined_as(belonging, &settings.node, with_parent, Ok(()), |node| async move {
         let (router, admin) = (node.router().await, control.admin());
-        let answering = offer::answer_status(control, node.clone(), shown)?;
+        let answering = answer_status(control, node.clone(), shown, |_| {})?;
         let refusals = offer::tell_refusals(node.refusals(), form);
         let mut parts = begin(&node, settings, form).await?;
         let mut helpers = JoinSet::new();

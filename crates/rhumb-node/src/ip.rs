@@ -1,0 +1,30 @@
+//! IP packets between names: a name is an IPv6 address ([`Name::address`]), and packets travel as
+//! private datagrams on port [`PORT`]. This is what to do with each of them, without device, clock
+//! or connection: [`Overlay`] decides, and says so.
+//!
+//! 1. [`Overlay::outgoing`]: a packet of this host's goes to a name, or nobody knows to which.
+//! 2. [`Overlay::cut`]: it fits a datagram, travels in two, or its sender hears how much fits.
+//! 3. [`Overlay::incoming`]: what a name sent is a packet of its own, which it may send here.
+//!
+//! INVARIANT: a packet reaches this host only with the address of the name that sent it, which the
+//! connection has proven, as its source; and only if that name was allowed, or the packet answers
+//! one that this host sent.
+//!
+//! Section 9.3 of the specification is normative.
+
+mod drop_reason;
+mod flows;
+mod icmp;
+mod overlay;
+mod packet;
+#[cfg(test)]
+mod tests;
+
+pub use drop_reason::{DropReason, Drops};
+pub use overlay::{Counted, Cut, Outgoing, Overlay};
+
+/// The port of datagrams that are IP packets: the protocol number of packets in packets.
+pub const PORT: u16 = 41;
+/// What every IPv6 path carries (RFC 8200, section 5): as much goes to every name, in two datagrams
+/// if need be.
+pub const LEAST_MTU: usize = 1280;

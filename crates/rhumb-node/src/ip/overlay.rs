@@ -1,0 +1,341 @@
+//! The table of addresses and names, and what becomes of each packet.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use rhumb_end::{Admits, Halves};
+use rhumb_wire::Name;
+use rhumb_wire::payload::Half;
+use serde::Serialize;
+
+use super::flows::Flows;
+use super::icmp::{self, Trouble};
+use super::packet::Packet;
+use super::{DropReason, Drops, LEAST_MTU};
+
+/// Where a packet of this host's goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outgoing {
+    /// To this name.
+    To(Name),
+    /// To a name with this address, which nobody has told.
+    Unknown(Ipv6Addr),
+    /// Nowhere; it was counted.
+    Dropped,
+}
+
+/// How a packet travels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cut {
+    /// As one datagram, as it stands.
+    Whole,
+    /// As two.
+    Halves([Vec<u8>; 2]),
+    /// Not at all; this is for its sender, if there is anything to say.
+    TooBig(Option<Vec<u8>>),
+}
+
+/// Packets and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+}
+
+/// Everything that is known of addresses, and counted.
+#[derive(Debug)]
+pub struct Overlay {
+    own: Ipv6Addr,
+    allows: Admits,
+    known: HashMap<Ipv6Addr, Known>,
+    /// Names that this host has sent to, which are let answer.
+    asked: HashSet<Name>,
+    has_new_senders: bool,
+    flows: Flows,
+    drops: Drops,
+    sent: Counted,
+    received: Counted,
+    /// Messages about trouble that may be made at once.
+    allowance: u32,
+    refilled_at: Instant,
+}
+
+/// A name whose address is known.
+#[derive(Debug)]
+struct Known {
+    name: Name,
+    /// It was given, and not merely seen: it stays.
+    is_given: bool,
+    used_at: Instant,
+    halves: Halves,
+}
+
+impl Overlay {
+    /// For the node called `own`. Who is allowed may begin to send packets to this host.
+    pub fn new(own: Name, allows: Admits, now: Instant) -> Self {
+        let given: Vec<Name> = match &allows {
+            Admits::Everybody => Vec::new(),
+            Admits::Names(names) => names.iter().copied().collect(),
+        };
+        let mut overlay = Self {
+            own: own.address(),
+            allows,
+            known: HashMap::new(),
+            asked: HashSet::new(),
+            has_new_senders: false,
+            flows: Flows::new(now),
+            drops: Drops::default(),
+            sent: Counted::default(),
+            received: Counted::default(),
+            allowance: MESSAGES_A_SECOND,
+            refilled_at: now,
+        };
+        for name in given {
+            overlay.know(name, now);
+        }
+        overlay
+    }
+
+    /// This node's address.
+    pub fn address(&self) -> Ipv6Addr {
+        self.own
+    }
+
+    /// Takes a name as the one that its address means, in place of one that was merely seen.
+    /// Says whether it is: another one that was given stays.
+    pub fn know(&mut self, name: Name, now: Instant) -> bool {
+        self.learn(name, true, now)
+    }
+
+    /// Takes a name that somebody found for its address, unless another one is there.
+    pub fn found(&mut self, name: Name, now: Instant) -> bool {
+        self.learn(name, false, now)
+    }
+
+    /// The first name of an address is the one: a second one cannot take it over by being seen.
+    fn learn(&mut self, name: Name, is_given: bool, now: Instant) -> bool {
+        let address = name.address();
+        if let Some(known) = self.known.get_mut(&address) {
+            if known.name != name && is_given && !known.is_given {
+                known.name = name;
+                known.halves = Halves::new(HALVES);
+            }
+            known.is_given |= is_given;
+            known.used_at = now;
+            return known.name == name;
+        }
+        if !is_given && self.known.len() >= MOST_KNOWN {
+            let seen = self.known.iter().filter(|(_, it)| !it.is_given);
+            let oldest = seen.min_by_key(|(_, it)| it.used_at).map(|(address, _)| *address);
+            let Some(oldest) = oldest else { return false };
+            self.known.remove(&oldest);
+        }
+        let halves = Halves::new(HALVES);
+        self.known.insert(address, Known { name, is_given, used_at: now, halves });
+        true
+    }
+
+    /// Where a packet of this host's goes.
+    pub fn outgoing(&mut self, packet: &[u8], now: Instant) -> Outgoing {
+        let Some(packet) = Packet::parse(packet) else {
+            return self.drop_outgoing(DropReason::Malformed);
+        };
+        let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination)
+        else {
+            return self.drop_outgoing(DropReason::NoName);
+        };
+        if destination.octets()[0] != self.own.octets()[0] || destination == self.own {
+            return self.drop_outgoing(DropReason::NoName);
+        }
+        if source != self.own {
+            return self.drop_outgoing(DropReason::NotOurs);
+        }
+        let Some(known) = self.known.get_mut(&destination) else {
+            return Outgoing::Unknown(destination);
+        };
+        known.used_at = now;
+        let name = known.name;
+        if !self.allows(&name) {
+            if self.asked.len() >= MOST_KNOWN && !self.asked.contains(&name) {
+                self.asked.clear();
+            }
+            self.has_new_senders |= self.asked.insert(name);
+            if let Some(flow) = packet.sent() {
+                self.flows.sent(flow, now);
+            }
+        }
+        Outgoing::To(name)
+    }
+
+    fn drop_outgoing(&mut self, reason: DropReason) -> Outgoing {
+        self.drops.count(reason, 1);
+        Outgoing::Dropped
+    }
+
+    /// How a packet travels to `to`, whose connection carries datagrams of `longest` bytes.
+    pub fn cut(&mut self, packet: &[u8], to: Name, longest: usize, now: Instant) -> Cut {
+        if packet.len() <= longest {
+            return Cut::Whole;
+        }
+        if packet.len() > LEAST_MTU.max(longest) || longest < LEAST_MTU / 2 + HALF_HEAD {
+            self.drops.count(DropReason::TooBig, 1);
+            let fits = u32::try_from(LEAST_MTU.max(longest)).unwrap_or(u32::MAX);
+            return Cut::TooBig(self.message(packet, Trouble::TooBig(fits), now));
+        }
+        let Some(known) = self.known.get_mut(&to.address()) else { return Cut::TooBig(None) };
+        let (number, [first, second]) = known.halves.split(packet);
+        let [high, low] = number.to_be_bytes();
+        Cut::Halves([first, second].map(|half| {
+            let mut datagram = Vec::with_capacity(half.len() + 2);
+            datagram.extend_from_slice(&[half[0], high, low]);
+            datagram.extend_from_slice(&half[1..]);
+            datagram
+        }))
+    }
+
+    /// A packet of this host's that goes nowhere, for this reason: what its sender is told.
+    pub fn unreachable(
+        &mut self,
+        packet: &[u8],
+        reason: DropReason,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        self.drops.count(reason, 1);
+        self.message(packet, Trouble::Unreachable, now)
+    }
+
+    fn message(&mut self, packet: &[u8], trouble: Trouble, now: Instant) -> Option<Vec<u8>> {
+        let about = Packet::parse(packet).filter(|it| !it.may_be_error())?;
+        let passed = now.saturating_duration_since(self.refilled_at);
+        if passed >= Duration::from_secs(1) {
+            (self.allowance, self.refilled_at) = (MESSAGES_A_SECOND, now);
+        }
+        self.allowance = self.allowance.checked_sub(1)?;
+        let from = match about.source {
+            IpAddr::V6(_) => IpAddr::V6(self.own),
+            // As if it came from there: this host has no other address that it would believe.
+            IpAddr::V4(_) => about.destination,
+        };
+        Some(icmp::message(from, packet, about.source, trouble))
+    }
+
+    /// What this host gets of a datagram that `from` sent, which its connection has proven.
+    pub fn incoming<'a>(
+        &mut self,
+        from: Name,
+        datagram: &'a [u8],
+        now: Instant,
+    ) -> Option<Cow<'a, [u8]>> {
+        match self.admit(from, datagram, now) {
+            Ok(packet) => packet.inspect(|packet| self.received.add(packet.len())),
+            Err(reason) => {
+                self.drops.count(reason, 1);
+                None
+            }
+        }
+    }
+
+    fn admit<'a>(
+        &mut self,
+        from: Name,
+        datagram: &'a [u8],
+        now: Instant,
+    ) -> Result<Option<Cow<'a, [u8]>>, DropReason> {
+        if !self.allows(&from) && !self.asked.contains(&from) {
+            return Err(DropReason::NotAllowed);
+        }
+        if !self.learn(from, false, now) {
+            return Err(DropReason::AddressTaken);
+        }
+        let whole = match datagram {
+            [0 | 1, high, low, bytes @ ..] if !bytes.is_empty() => {
+                let half = Half { is_second: datagram[0] == 1, bytes };
+                let number = u16::from_be_bytes([*high, *low]);
+                let known = self.known.get_mut(&from.address()).ok_or(DropReason::Malformed)?;
+                match known.halves.join(from, from, number, half, now) {
+                    Ok(None) => return Ok(None),
+                    Ok(Some(whole)) => Cow::Owned(whole),
+                    Err(_) => return Err(DropReason::HalfGaveWay),
+                }
+            }
+            whole => Cow::Borrowed(whole),
+        };
+        let packet = Packet::parse(&whole).ok_or(DropReason::Malformed)?;
+        if packet.source != from.address() {
+            return Err(DropReason::Spoofed);
+        }
+        if packet.destination != self.own {
+            return Err(DropReason::NotForUs);
+        }
+        if !self.allows(&from) && !packet.answered().is_some_and(|it| self.flows.has(&it, now)) {
+            return Err(DropReason::NotAllowed);
+        }
+        Ok(Some(whole))
+    }
+
+    fn allows(&self, name: &Name) -> bool {
+        match &self.allows {
+            Admits::Everybody => true,
+            Admits::Names(names) => names.contains(name),
+        }
+    }
+
+    /// The names that may send datagrams here: those allowed, and those that are let answer.
+    pub fn senders(&self) -> Admits {
+        match &self.allows {
+            Admits::Everybody => Admits::Everybody,
+            Admits::Names(names) => Admits::Names(names.union(&self.asked).copied().collect()),
+        }
+    }
+
+    /// As [`Overlay::senders`], if they are others than when this was asked last.
+    pub fn poll_senders(&mut self) -> Option<Admits> {
+        std::mem::take(&mut self.has_new_senders).then(|| self.senders())
+    }
+
+    /// A packet of this host's was handed on.
+    pub fn count_sent(&mut self, bytes: usize) {
+        self.sent.add(bytes);
+    }
+
+    /// Packets were dropped by whoever has the device and the connections.
+    pub fn count_dropped(&mut self, reason: DropReason, times: u64) {
+        self.drops.count(reason, times);
+    }
+
+    /// What was dropped, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// What this host has sent, and what it got.
+    pub fn traffic(&self) -> [Counted; 2] {
+        [self.sent, self.received]
+    }
+
+    /// How many names' addresses are known.
+    pub fn known(&self) -> usize {
+        self.known.len()
+    }
+}
+
+impl Counted {
+    fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// Names that are merely seen: a peer of each is some hundred bytes, and 10 KB while it sends
+/// halves without their others.
+const MOST_KNOWN: usize = 4096;
+/// Halves that may wait for their others, for each name: those of one flight.
+const HALVES: usize = 16;
+/// Which half it is, and a number.
+const HALF_HEAD: usize = 3;
+/// What hosts send at most of their own (RFC 4443, 2.4 f), and enough to stop a scan.
+const MESSAGES_A_SECOND: u32 = 100;

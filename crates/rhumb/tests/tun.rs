@@ -1,0 +1,329 @@
+//! Programs that know nothing of names talk by addresses that are names (`rhumb tun`): ping, curl
+//! and iperf3 between two hosts, over routers, of which one dies; and who may not is not heard.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Place, Run, Running, remote};
+use crate::namespaces::Namespace;
+use crate::pages::{after, built, commands, page, play};
+
+/// Hosts on one Ethernet: those of routers, the first with a RIB, and those of nodes.
+struct Rig {
+    place: Place,
+    /// Holds the wires.
+    _ethernet: Namespace,
+    hosts: Vec<Namespace>,
+    _rib: Running,
+    to_rib: String,
+    /// Each with how it is joined.
+    routers: Vec<(Running, String)>,
+}
+
+impl Rig {
+    /// So many of each. `None`, and why, where it cannot be.
+    fn new(routers: usize, nodes: usize) -> Option<Self> {
+        if !std::path::Path::new("/dev/net/tun").exists() {
+            println!("skipped: there is no /dev/net/tun");
+            return None;
+        }
+        let ethernet = Namespace::new()?;
+        let hosts: Vec<_> =
+            (0..routers + nodes).map(|_| Namespace::new()).collect::<Option<_>>()?;
+        ethernet.bridge(&hosts.iter().collect::<Vec<_>>());
+        for (number, host) in hosts.iter().enumerate() {
+            host.run(&format!("ip addr add 10.9.0.{}/24 dev eth", number + 1));
+        }
+        let place = Place::new();
+        place.keygen("rib", "rib.key");
+        let rib = ["rib", "--listen", "10.9.0.1:0", "--key", "rib.key"];
+        let mut rib = place.start_in(hosts[0].id(), &rib);
+        let to_rib = remote(&rib.next_object());
+        let start = |number: usize| {
+            let key = format!("router{number}.key");
+            place.keygen("router", &key);
+            let listen = format!("10.9.0.{}:0", number + 1);
+            let router = ["router", "--listen", &listen, "--key", &key, "--discovery", "off"];
+            let router = [&router[..], &["--rib", &to_rib]].concat();
+            let mut router = place.start_in(hosts[number].id(), &router);
+            let ready = remote(&router.next_object());
+            (router, ready)
+        };
+        let routers = (0..routers).map(start).collect();
+        Some(Self { place, _ethernet: ethernet, hosts, _rib: rib, to_rib, routers })
+    }
+
+    fn host(&self, node: usize) -> &Namespace {
+        &self.hosts[self.routers.len() + node]
+    }
+
+    /// Starts `rhumb tun` on the host of a node.
+    fn tun(&self, node: usize, key: &str, more: &[&str]) -> Tun {
+        let tun = ["tun", "--key", key, "--admin", "127.0.0.1:0"];
+        let mut running = self.place.start_in(self.host(node).id(), &[&tun[..], more].concat());
+        let ready = running.next_object();
+        assert_eq!(ready["role"], json!("tun"), "{ready}");
+        Tun { running, ready }
+    }
+
+    fn status(&self, node: usize, tun: &Tun) -> Value {
+        let arguments = ["--json", "status", "--admin", tun.ready["admin"].as_str().unwrap()];
+        let run = self.place.command_in(self.host(node).id(), &arguments).output();
+        Run::of(run.unwrap()).object()
+    }
+
+    /// A program on the host of a node.
+    fn program(&self, node: usize, program: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.host(node).id())).args(program);
+        command.current_dir(self.place.folder());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn serve(&self, node: usize, program: &[&str]) -> Server {
+        let mut command = self.program(node, program);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Server(command.spawn().unwrap())
+    }
+
+    /// Runs a program again until it does what it should, as its server begins to listen.
+    fn until_it_works(&self, node: usize, program: &[&str]) -> Output {
+        let begin = Instant::now();
+        loop {
+            let output = self.program(node, program).output().unwrap();
+            if output.status.success() {
+                return output;
+            }
+            let errors =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(begin.elapsed() < Duration::from_secs(20), "{program:?}: {errors}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// A running `rhumb tun`.
+struct Tun {
+    running: Running,
+    ready: Value,
+}
+
+impl Tun {
+    fn ip(&self) -> &str {
+        self.ready["ip"].as_str().unwrap()
+    }
+
+    fn name(&self) -> &str {
+        self.ready["name"].as_str().unwrap()
+    }
+}
+
+/// Ended with the value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn texts(command: &[String]) -> Vec<&str> {
+    command.iter().map(String::as_str).collect()
+}
+
+fn is_there(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|it| it.status.success());
+    if !found {
+        println!("skipped: without {program}");
+    }
+    found
+}
+
+/// Whether the memory of a process holds a text.
+fn holds(process: u32, text: &[u8]) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let mut memory = File::open(format!("/proc/{process}/mem")).unwrap();
+    let mut bytes = Vec::new();
+    maps.lines().filter(|line| line.contains(" rw")).any(|line| {
+        let range = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [from, until] =
+            [range.0, range.1].map(|it| u64::from_str_radix(it, 16).unwrap_or_default());
+        bytes.resize(usize::try_from(until - from).unwrap(), 0);
+        memory.seek(SeekFrom::Start(from)).is_ok()
+            && memory.read_exact(&mut bytes).is_ok()
+            && bytes.windows(text.len()).any(|window| window == text)
+    })
+}
+
+#[test]
+fn unmodified_programs_talk_although_a_router_dies_and_no_router_reads_them() {
+    if !["curl", "iperf3", "python3"].iter().all(|it| is_there(it)) {
+        return;
+    }
+    let Some(mut rig) = Rig::new(3, 2) else { return };
+    let [alice, bob] = ["alice.key", "bob.key"].map(|key| rig.place.keygen("node", key));
+    let [first, second, third] = [0, 1, 2].map(|number| rig.routers[number].1.clone());
+    let here = rig.tun(0, "alice.key", &["--allow", &bob, "--router", &first]);
+    let there = ["--allow", &alice, "--root", &second, "--root", &third];
+    let there = rig.tun(1, "bob.key", &there);
+    let secret = "what no router has ever read. ";
+    rig.place.write("page", &secret.repeat(400_000));
+    let _web = rig.serve(1, &["python3", "-m", "http.server", "80", "--bind", there.ip()]);
+    let url = format!("http://[{}]/page", there.ip());
+    let curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "60", &url];
+    let page = rig.until_it_works(0, &curl);
+    assert!(page.stdout == secret.repeat(400_000).into_bytes());
+    // It was in the memory of who sent it, so it would be found where it is.
+    assert!(holds(there.running.child.id(), secret.as_bytes()));
+    for (router, _) in &rig.routers {
+        assert!(!holds(router.child.id(), secret.as_bytes()), "a router has read it");
+    }
+
+    // The way of a second one changes in the middle.
+    let slow = [&curl[..], &["--limit-rate", "4M"]].concat();
+    let slow = rig.program(0, &slow).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1000));
+    let mut died = 0;
+    for number in [1, 2] {
+        let there = rig.status(1, &there)["router"].clone();
+        if rig.routers[number].1.starts_with(there.as_str().unwrap()) {
+            rig.routers[number].0.child.kill().unwrap();
+            rig.routers[number].0.child.wait().unwrap();
+            died += 1;
+            break;
+        }
+    }
+    assert_eq!(died, 1);
+    let page = slow.wait_with_output().unwrap();
+    assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+    assert!(page.stdout == secret.repeat(400_000).into_bytes());
+
+    let _iperf = rig.serve(1, &["iperf3", "-s"]);
+    let client = ["iperf3", "--json", "-n", "4M", "-c", there.ip()];
+    let tcp = rig.until_it_works(0, &client);
+    let tcp: Value = serde_json::from_slice(&tcp.stdout).unwrap();
+    assert!(tcp["end"]["sum_sent"]["bytes"].as_u64() >= Some(4 << 20), "{}", tcp["end"]);
+    let udp = rig.until_it_works(0, &[&client[..], &["-u", "-b", "20M"]].concat());
+    let udp: Value = serde_json::from_slice(&udp.stdout).unwrap();
+    assert!(udp["end"]["sum"]["packets"].as_u64() > Some(100), "{}", udp["end"]);
+    if is_there("ping") {
+        // The longest that fits, whatever the way.
+        let ping = ["ping", "-c", "3", "-i", "0.2", "-M", "do", "-s", "1232", there.ip()];
+        rig.until_it_works(0, &ping);
+    }
+    let status = rig.status(0, &here);
+    assert_eq!((&status["role"], &status["tun"]["ip"]), (&json!("tun"), &json!(here.ip())));
+    assert!(status["tun"]["received"]["bytes"].as_u64() > Some(24_000_000), "{status}");
+    for reason in ["spoofed", "not_allowed", "not_for_us", "malformed"] {
+        assert_eq!(status["tun"]["drops"][reason], json!(0), "{status}");
+    }
+    assert_eq!(here.running.end().0, 0);
+    assert_eq!(there.running.end().0, 0);
+}
+
+#[test]
+fn who_was_not_allowed_may_answer_and_nothing_else() {
+    if !is_there("curl") || !is_there("python3") {
+        return;
+    }
+    let Some(rig) = Rig::new(1, 2) else { return };
+    let router = rig.routers[0].1.clone();
+    let [alice, _] = ["alice.key", "bob.key"].map(|key| rig.place.keygen("node", key));
+    // Nobody has told Alice of Bob: keys alone put them into the book, which is elsewhere.
+    std::fs::rename(rig.place.path(".local"), rig.place.path("elsewhere")).unwrap();
+    // Alice lets nobody begin; Bob takes her.
+    let mut here = rig.tun(0, "alice.key", &["--rib", &rig.to_rib, "--router", &router]);
+    let there = rig.tun(1, "bob.key", &["--allow", &alice, "--router", &router]);
+    let servers = [(0, &here), (1, &there)].map(|(node, tun)| {
+        rig.place.write("index.html", "hello");
+        rig.serve(node, &["python3", "-m", "http.server", "80", "--bind", tun.ip()])
+    });
+    let curl = |tun: &Tun| {
+        let url = format!("http://[{}]/", tun.ip());
+        ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", &url]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    // He is refused before anything of his is looked at, and hears so.
+    let (to_alice, to_bob) = (curl(&here), curl(&there));
+    let output = rig.program(1, &texts(&to_alice)).output().unwrap();
+    assert!(!output.status.success());
+    assert_eq!(here.running.next_object()["refused"], json!(there.name()));
+    assert!(rig.status(1, &there)["tun"]["drops"]["unreachable"].as_u64() > Some(0));
+    // She asks him, and has his answer; by the same connection he begins nothing.
+    let answered = rig.until_it_works(0, &texts(&to_bob));
+    assert_eq!(answered.stdout, b"hello");
+    std::thread::sleep(Duration::from_secs(3));
+    let output = rig.program(1, &texts(&to_alice)).output().unwrap();
+    assert!(!output.status.success(), "Bob has begun");
+    let status = rig.status(0, &here);
+    assert!(status["tun"]["drops"]["not_allowed"].as_u64() > Some(0), "{status}");
+    // Somebody whom nobody knows.
+    let nobody = "http://[fd12:3456:789a:bcde:f012:3456:789a:bcde]/";
+    let output = rig.program(0, &["curl", "--silent", "--show-error", nobody]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("No route to host") || errors.contains("ouldn't connect"), "{errors}");
+    let status = rig.status(0, &here);
+    assert!(status["tun"]["drops"]["unknown_name"].as_u64() > Some(0), "{status}");
+    drop(servers);
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_line() {
+    let Some(rig) = Rig::new(1, 1) else { return };
+    let router = rig.routers[0].1.clone();
+    rig.place.keygen("node", "alice.key");
+    let _tun = rig.tun(0, "alice.key", &["--router", &router]);
+    let run = |more: &[&str]| {
+        let arguments = [&["tun", "--router", &router][..], more].concat();
+        Run::of(rig.place.command_in(rig.host(0).id(), &arguments).output().unwrap())
+    };
+    run(&["--key", "alice.key"]).is_refused_with(&["another `rhumb tun` runs with this key"]);
+    run(&["--device", "rhumb0"]).is_refused_with(&["rhumb0", "in use", "another name"]);
+    run(&["--device", "a-name-that-is-too-long"]).is_refused_with(&["a-name-that-is-too-long"]);
+    run(&[]).is_refused_with(&["fd00::/8", "leads elsewhere"]);
+    run(&["--mtu", "1279"]).refused_by_the_command_line("1280");
+    // Root without the right to administer the network.
+    let inside = rig.place.command(&["tun", "--router", &router]);
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"]);
+    command.arg(inside.get_program()).args(inside.get_args());
+    command.current_dir(rig.place.folder()).env("HOME", rig.place.folder());
+    match command.output() {
+        Ok(output) => Run::of(output).is_refused_with(&["CAP_NET_ADMIN"]),
+        Err(_) => println!("skipped: without setpriv"),
+    }
+}
+
+#[test]
+fn the_page_works_as_it_stands() {
+    let place = Place::new();
+    built(&place);
+    let page = page("docs/tun.md");
+    let all = commands(&page, "# Addresses", "## Who may send");
+    let mut script = "export PATH=\"$PWD/target/release:$PATH\"\n".to_owned();
+    for (number, block) in all.iter().enumerate() {
+        script += &format!("echo; echo '$ block {number}'\n{block}");
+    }
+    script += "\nexit 0\n";
+    let needs = ["curl", "python3", "jq", "ping"];
+    let Some(played) = play(&place, &script, &needs) else { return };
+    let block = |words: &str| {
+        let number = all.iter().position(|block| block.contains(words)).unwrap();
+        after(&played, &format!("block {number}\n"))
+    };
+    assert!(block("rhumb tun").matches("on rhumb0 (status:").count() == 2, "{played}");
+    let reached = block("curl --silent");
+    assert!(reached.contains(" 0% packet loss"), "{played}");
+    assert!(reached.contains("GET /web.log") || !reached.contains("curl: ("), "{played}");
+    assert!(block("as it should be").contains("\nas it should be"), "{played}");
+}
