@@ -1,5 +1,6 @@
 """A RIB and two routers of the real binary on loopback, for tests. Each process ends with the test."""
 
+import contextlib
 import json
 import os
 import queue
@@ -64,32 +65,28 @@ class Process:
         self._process.stdout.close()
 
 
-class Network:
-    """``rib``, ``near`` and ``far``: each a name with an address. Python joins the near router, Rust the far one."""
+class Place:
+    """A folder, and the processes that run in it."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
         self.folder = self._folder.name
         self._processes = []
-        try:
-            self.rib = self._serve("rib", "rib", "--store", "store.redb")
-            at_rib = f"{self.rib.name}@{self.rib.text}"
-            self.near = self._serve("near", "router", "--rib", at_rib)
-            self.far = self._serve("far", "router", "--rib", at_rib)
-        except BaseException:
-            self.end()
-            raise
+
+    def run(self, *arguments):
+        """Runs a command of the binary to its end. What it printed."""
+        output = subprocess.run(
+            [binary(), "--json", *arguments],
+            cwd=self.folder, env=environment(self.folder), check=True, timeout=PATIENCE_S, stdout=subprocess.PIPE,
+        ).stdout
+        return json.loads(output)
 
     def keygen(self, role, file):
         """Makes a key and returns its name."""
-        output = subprocess.run(
-            [binary(), "--json", "keygen", "--role", role, "--out", file],
-            cwd=self.folder, env=environment(self.folder), check=True, timeout=PATIENCE_S, stdout=subprocess.PIPE,
-        ).stdout
-        return Name.from_text(json.loads(output)["name"])
+        return Name.from_text(self.run("keygen", "--role", role, "--out", file)["name"])
 
     def start(self, *arguments):
-        """Starts a command of the binary, which ends with the network at the latest."""
+        """Starts a command of the binary, which ends with this place at the latest."""
         return self.start_program(binary(), "--json", "--with-parent", *arguments)
 
     def start_program(self, *command):
@@ -97,6 +94,15 @@ class Network:
         process = Process(self.folder, *command)
         self._processes.append(process)
         return process
+
+    def serve(self, name, command, *options):
+        """Starts a RIB or a router, whose key is there or is made."""
+        if not os.path.exists(self.path(f"{name}.key")):
+            self.keygen("rib" if command == "rib" else "router", f"{name}.key")
+        process = self.start(
+            command, "--key", f"{name}.key", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *options
+        )
+        return Server(process.next_object())
 
     def path(self, name):
         """A file in the folder that everything runs in."""
@@ -108,13 +114,19 @@ class Network:
             process.end()
         self._folder.cleanup()
 
-    def _serve(self, name, command, *options):
-        role = "rib" if command == "rib" else "router"
-        self.keygen(role, f"{name}.key")
-        process = self.start(
-            command, "--key", f"{name}.key", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *options
-        )
-        return Server(process.next_object())
+
+class Network(Place):
+    """``rib``, ``near`` and ``far``: each a name with an address. Python joins the near router, Rust the far one."""
+
+    def __init__(self):
+        super().__init__()
+        try:
+            self.rib = self.serve("rib", "rib", "--store", "store.redb")
+            self.near = self.serve("near", "router", "--rib", self.rib.remote)
+            self.far = self.serve("far", "router", "--rib", self.rib.remote)
+        except BaseException:
+            self.end()
+            raise
 
 
 class Server:
@@ -123,6 +135,8 @@ class Server:
     def __init__(self, ready):
         self.name = Name.from_text(ready["name"])
         self.text = ready["address"]
+        # With the name, so that nobody else is taken for it.
+        self.remote = f"{self.name}@{self.text}"
         host, _, port = self.text.rpartition(":")
         self.address = (host, int(port))
         self._admin = ready["admin"]
@@ -133,7 +147,31 @@ class Server:
             return json.load(answer)
 
 
+@contextlib.contextmanager
+def polled(node):
+    """Lets a node live while the test waits for something else."""
+    is_over = threading.Event()
+
+    def poll():
+        while not is_over.is_set():
+            node.poll(0.05)
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(PATIENCE_S)
+
+
 def environment(folder):
     """Nothing of the caller's own configuration."""
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LD_LIBRARY_PATH")}
     return {**kept, "HOME": folder}
+
+
+def command_environment(folder):
+    """The same, for commands of the client."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    return {**environment(folder), "PYTHONPATH": here, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-import threading
 import time
 import unittest
 from dataclasses import replace
 
-from network import PATIENCE_S, Network, Server, environment
+from network import PATIENCE_S, Network, command_environment, polled
 from rhumb import certificates, groups, pdus, sealed
 from rhumb.dtls.client13 import Client13
 from rhumb.errors import Refused, SessionOver
@@ -47,12 +46,10 @@ class WithTheBinary(unittest.TestCase):
 
     def test_a_closed_router_takes_the_members_of_its_domain(self):
         domain = Identity.generate(role=ROLE_DOMAIN)
-        at_rib = f"{self.network.rib.name}@{self.network.rib.text}"
-        self.network.keygen("router", "closed.key")
-        closed = Server(self.network.start(
-            "router", "--key", "closed.key", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rib", at_rib,
-            "--strangers", "refused", "--admit-domain", str(domain.name),
-        ).next_object())
+        closed = self.network.serve(
+            "closed", "router", "--rib", self.network.rib.remote, "--strangers", "refused",
+            "--admit-domain", str(domain.name),
+        )
         plain = Identity.generate()
         said = certificates.member(domain, plain.name, certificates.JOIN, 600)
         shown = Membership((domain.metadata,), (said,)).encode()
@@ -72,7 +69,7 @@ class WithTheBinary(unittest.TestCase):
         both = certificates.JOIN | certificates.PUBLISH
         root, python, beside = self.join(network.far), self.join(), self.join()
         root.answer_for(owner.metadata, certificates.service(owner, root.name, 600))
-        with Polled(root):
+        with polled(root):
             python.join_group(groups.BOTH, admitted(owner, python.name, both))
             beside.join_group(groups.RECEIVE, admitted(owner, beside.name, certificates.JOIN))
             for rights in (certificates.PUBLISH, both):
@@ -98,7 +95,7 @@ class WithTheBinary(unittest.TestCase):
 
             network.start("group", "send", file, "from rust", *of_rust[1:])
             for node in (python, beside):
-                pdu = wait(node, lambda node=node: node.poll(0.02))
+                pdu = node.poll(PATIENCE_S)
                 self.assertEqual((pdu.source, pdu.destination), (rust, owner.name))
                 self.assertEqual(Payload.parse(pdu.data).body, b"from rust")
 
@@ -109,12 +106,7 @@ class WithTheBinary(unittest.TestCase):
 
     def test_a_router_takes_exports_by_its_own_domain(self):
         domain, other = (Identity.generate(role=ROLE_DOMAIN) for _ in range(2))
-        at_rib = f"{self.network.rib.name}@{self.network.rib.text}"
-        self.network.keygen("router", "inside.key")
-        inside = Server(self.network.start(
-            "router", "--key", "inside.key", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rib", at_rib,
-            "--domain", str(domain.name),
-        ).next_object())
+        inside = self.network.serve("inside", "router", "--rib", self.network.rib.remote, "--domain", str(domain.name))
         node = Node.join(inside.address, Identity.generate(), inside.name)
         self.addCleanup(node.close)
         node.export(domain.name)
@@ -124,17 +116,8 @@ class WithTheBinary(unittest.TestCase):
         # It stays where it is, and neighbours reach it.
         neighbour = Node.join(inside.address, Identity.generate(), inside.name)
         self.addCleanup(neighbour.close)
-        reached = threading.Event()
-
-        def answer():
-            while not reached.is_set():
-                node.poll(0.1)
-
-        answering = threading.Thread(target=answer, daemon=True)
-        answering.start()
-        self.assertLess(neighbour.ping(node.name), PATIENCE_S)
-        reached.set()
-        answering.join(PATIENCE_S)
+        with polled(node):
+            self.assertLess(neighbour.ping(node.name), PATIENCE_S)
 
     def test_a_lease_is_renewed_at_half_its_life(self):
         node = self.join(lease_s=4)
@@ -164,7 +147,7 @@ class WithTheBinary(unittest.TestCase):
 
     def test_rust_pings_python(self):
         node = self.join()
-        with Polled(node):
+        with polled(node):
             ping = self.network.start("ping", str(node.name), "--count", "3", "--router", self.network.far.text)
             self.assertEqual(ping.wait(), 0)
 
@@ -200,7 +183,7 @@ class WithTheBinary(unittest.TestCase):
 
     def test_a_name_that_left_is_unreachable(self):
         node, gone = self.join(), self.join(self.network.far)
-        with Polled(gone):
+        with polled(gone):
             node.ping(gone.name)
         gone.leave()
         with self.assertRaisesRegex(Refused, "unreachable"):
@@ -255,7 +238,7 @@ class WithTheBinary(unittest.TestCase):
         node.labels.forget_given()
         node.labelled_count = 0
         wait(node, lambda: node.labelled_count > 3 or None)
-        with Polled(node):
+        with polled(node):
             self.assertEqual(ping.wait(), 0)
 
     def test_python_answers_for_a_name_whose_key_it_does_not_hold(self):
@@ -265,7 +248,7 @@ class WithTheBinary(unittest.TestCase):
         rib = RibClient.connect(self.network.rib.address, node.identity, self.network.rib.name)
         self.addCleanup(rib.close)
         self.assertEqual(rib.look_up(owner.name).path, (node.name, self.network.near.name))
-        with Polled(node):
+        with polled(node):
             ping = self.network.start("ping", str(owner.name), "--count", "1", "--router", self.network.far.text)
             self.assertEqual(ping.wait(), 0)
 
@@ -330,26 +313,6 @@ def admitted(owner, name, rights):
     return Membership((owner.metadata,), (said,))
 
 
-class Polled:
-    """Lets a node live while the test waits for something else."""
-
-    def __init__(self, node):
-        self._node = node
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._poll, daemon=True)
-
-    def _poll(self):
-        while not self._is_over.is_set():
-            self._node.poll(0.05)
-
-    def __enter__(self):
-        self._thread.start()
-
-    def __exit__(self, *_):
-        self._is_over.set()
-        self._thread.join(PATIENCE_S)
-
-
 def receive_text(sender, receiver):
     """What arrives, while the sender resends what it is asked to."""
     pdu = wait(sender, lambda: receiver.poll(0.02))
@@ -366,11 +329,6 @@ def wait(node, happened):
             return result
         node.poll(0.02)
     raise AssertionError("it did not happen in time")
-
-
-def command_environment(folder):
-    here = os.path.dirname(os.path.abspath(__file__))
-    return {**environment(folder), "PYTHONPATH": here, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 if __name__ == "__main__":

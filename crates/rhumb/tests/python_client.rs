@@ -57,6 +57,11 @@ fn python_and_rust_reach_each_other() {
 }
 
 #[test]
+fn python_belongs_to_a_domain() {
+    run("test_in_a_domain");
+}
+
+#[test]
 fn what_python_forges_is_refused() {
     run("test_attacks_on_the_binary");
 }

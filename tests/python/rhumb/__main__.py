@@ -4,11 +4,13 @@ import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from typing import Any, Callable, Optional, Tuple
 
 from .certificates import Address
 from .errors import Malformed, RhumbError
 from .identity import Identity
+from .memberships import Membership
 from .names import Name
 from .node import DEFAULT_LEASE_S, Node, RibClient
 from .payloads import DATAGRAM, Payload
@@ -74,6 +76,7 @@ def _node_command(
     command: ArgumentParser = commands.add_parser(name, help=text)
     command.add_argument("--router", required=True, metavar="[NAME@]ADDR")
     command.add_argument("--key", metavar="FILE", help="made by keygen [default: a fresh key for this run]")
+    command.add_argument("--membership", metavar="FILE", help="what makes the key's name a member, by rhumb domain admit")
     command.add_argument("--lease-s", type=int, default=DEFAULT_LEASE_S)
     command.add_argument("--export", metavar="DOMAIN", help="the router's domain, by which we are known outside")
     command.add_argument("--native", action="store_true", help="DTLS 1.3 in an initial, which hides both names")
@@ -165,6 +168,8 @@ def _look_up(arguments: Namespace) -> None:
 def _join(arguments: Namespace) -> Node:
     router, address = _remote(arguments.router)
     identity = Identity.load(arguments.key) if arguments.key else Identity.generate()
+    if arguments.membership:
+        identity = replace(identity, membership=Membership.load(arguments.membership).encode())
     node = Node.join(address, identity, router, arguments.native, arguments.lease_s)
     if arguments.export:
         node.export(Name.from_text(arguments.export))

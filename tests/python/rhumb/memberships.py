@@ -66,6 +66,16 @@ class Membership:
         return cls.of(issuers, listed)
 
     @classmethod
+    def load(cls, path: str) -> "Membership":
+        """Reads a file that ``rhumb domain admit`` wrote: lines of a key and a value, of which one is all that counts."""
+        with open(path, encoding="ascii") as file:
+            first, *lines = file.read().splitlines()
+        values = dict(line.partition(" ")[::2] for line in lines)
+        if first != "rhumb-membership 1" or "membership" not in values:
+            raise Malformed("membership: not a file of one")
+        return cls.parse(bytes.fromhex(values["membership"]))
+
+    @classmethod
     def of(cls, issuers: Sequence[Metadata], listed: Sequence[Certificate]) -> "Membership":
         """Takes what was read for a membership, or refuses it."""
         _check_structure(issuers, listed)
