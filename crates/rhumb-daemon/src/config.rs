@@ -292,7 +292,10 @@ impl ConfigFile {
         let workers = self.workers(flags.workers)?;
         let io = self.io(flags)?;
         refuse_workers_on_xdp(workers, &io)?;
+        let domain = self.domain(flags)?;
         Ok(RouterSettings {
+            border: self.border(domain.is_some())?,
+            domain,
             listen,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "router")?,
             ribs,
@@ -308,8 +311,6 @@ impl ConfigFile {
             coalesce: self.coalesce(flags.coalesce_us)?,
             pin: flags.pin || raw.pin.unwrap_or(false),
             state: flags.state.clone().or_else(|| raw.state.clone()),
-            domain: self.domain(flags)?,
-            border: self.border()?,
             stamps: self.stamps()?,
             access: self.access(Service::Router, &flags.access)?,
             run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,

@@ -288,6 +288,7 @@ impl Switch {
         self.treat_anew(session, now);
         self.bound_anew(session, now);
         self.end_refused_names(session, now);
+        self.demand_anew(session);
     }
 
     pub(crate) fn neighbour(&mut self, session: SessionId, now: Now) -> &mut Neighbour {

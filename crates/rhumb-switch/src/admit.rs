@@ -462,7 +462,7 @@ impl Switch {
         let max_datagram_len = self.room_to(next.session).ok_or_else(Stop::gone)?;
         self.check_capability(next.session, pdu, now)?;
         let (grounds, renewed_as_of) = self.grounds(grant, next, now);
-        let is_guarded = self.is_foreign(from) || self.stamps_for(next.session);
+        let is_guarded = self.is_foreign(from, now) || self.stamps_for(next.session);
         let accepted_until = match next.last {
             true => Some(next.until),
             false => self

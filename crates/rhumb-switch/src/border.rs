@@ -21,6 +21,8 @@ use crate::jobs::RETRY_WHEN_BUSY_MS;
 /// What a router demands of foreign peers.
 pub struct Border {
     peers: HashSet<Name, RandomState>,
+    /// Everybody is foreign who is no member of the router's domain.
+    is_domains: bool,
     carriage: Carriage,
     verifier: Verifier,
     /// What is not as it has to be, and that the verifier was not asked about.
@@ -46,10 +48,19 @@ impl Border {
         config.only_hosts = false;
         Ok(Self {
             peers: peers.into_iter().collect(),
+            is_domains: false,
             carriage: Carriage::Datagram { destination, hop_limit: HOP_LIMIT, traffic_class: 0 },
             verifier: Verifier::new(config)?,
             refused: DropCounts::default(),
         })
+    }
+
+    /// The same, of its domain: foreign is, too, whoever shows no membership of that. Of a router
+    /// without a domain, that is everybody.
+    #[must_use]
+    pub fn of_domain(mut self) -> Self {
+        self.is_domains = true;
+        self
     }
 
     /// What verifies: accounts, and counts of what it dropped.
@@ -69,8 +80,14 @@ impl Border {
         drops
     }
 
-    pub(crate) fn is_foreign(&self, peer: &Name) -> bool {
-        self.peers.contains(peer)
+    /// Whether something is demanded of a peer, who is outside of the router's domain or not.
+    pub(crate) fn is_foreign(&self, peer: &Name, is_outside: impl FnOnce() -> bool) -> bool {
+        self.peers.contains(peer) || self.is_domains && is_outside()
+    }
+
+    /// Whether who is a member of the router's domain makes a difference.
+    pub(crate) fn is_of_domain(&self) -> bool {
+        self.is_domains
     }
 
     /// A stamped PDU as the verifier is asked about it.

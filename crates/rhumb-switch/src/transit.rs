@@ -127,9 +127,18 @@ impl Switch {
     }
 
     /// Whether a capability is demanded of a session's peer.
-    pub(crate) fn is_foreign(&self, session: SessionId) -> bool {
+    pub(crate) fn is_foreign(&self, session: SessionId, now: Now) -> bool {
         let Some(border) = &self.transit.border else { return false };
-        self.plane.peer(session).is_some_and(|peer| border.is_foreign(&peer.name))
+        let is_outside = || self.transit.place.is_none() || self.is_outside(session, now);
+        self.plane.peer(session).is_some_and(|peer| border.is_foreign(&peer.name, is_outside))
+    }
+
+    /// A session's peer may be a member no longer, or be one now: its flows are looked into again.
+    pub(crate) fn demand_anew(&mut self, session: SessionId) {
+        let of_domain = self.transit.border.as_ref().is_some_and(|border| border.is_of_domain());
+        if let Some(peer) = self.plane.peer(session).filter(|_| of_domain) {
+            self.routes.changed(&peer.name);
+        }
     }
 
     /// Whether a session's peer demands capabilities.
@@ -250,7 +259,7 @@ impl Switch {
     /// What can be told of a stamped PDU, which stands at
     /// `start`, before its capability is looked at.
     fn look_at(&mut self, session: SessionId, stamped: &[u8], start: usize, now: Now) -> Seen {
-        let is_foreign = self.is_foreign(session);
+        let is_foreign = self.is_foreign(session, now);
         let Ok(header) = HeaderView::parse(stamped) else {
             let Some(border) = self.transit.border.as_ref().filter(|_| is_foreign) else {
                 self.plane.drop_pdu(DropReason::MalformedPdu);
@@ -363,8 +372,9 @@ impl Switch {
 impl Switch {
     /// Whether a PDU in full form lacks a stamp. If so, it is dropped, and its source told.
     pub(crate) fn lacks_stamp(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
-        let lacks =
-            is_transit(pdu.action()) && pdu.destination() != self.name() && self.is_foreign(from);
+        let lacks = is_transit(pdu.action())
+            && pdu.destination() != self.name()
+            && self.is_foreign(from, now);
         if lacks {
             self.plane.drop_pdu(DropReason::Unstamped);
             self.nack(from, pdu, Reason::Capability(CapabilityFault::Missing), now);
@@ -379,7 +389,7 @@ impl Switch {
         pdu: &LabelledPdu<'_>,
         now: Now,
     ) -> bool {
-        let lacks = self.is_foreign(from);
+        let lacks = self.is_foreign(from, now);
         if lacks {
             self.plane.drop_pdu(DropReason::Unstamped);
             self.nack_labelled(from, pdu, Reason::Capability(CapabilityFault::Missing), now);
@@ -390,7 +400,7 @@ impl Switch {
     /// Whether a NACK from a foreign peer is within what may
     /// pass without a stamp; otherwise it is dropped.
     pub(crate) fn may_relay_nack(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
-        if !self.is_foreign(from) {
+        if !self.is_foreign(from, now) {
             return true;
         }
         let len = u32::try_from(pdu.as_bytes().len()).unwrap_or(u32::MAX);

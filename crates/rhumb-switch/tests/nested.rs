@@ -26,6 +26,7 @@ use rhumb_wire::{Action, Certificate, Limits, Name, PduHeader, Rights, Role, Sco
 
 use crate::world::{Router, Stranger, World};
 
+mod capabilities;
 mod groups;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -230,6 +230,7 @@ fn what_is_wrong_is_said_at_the_start() {
     for (config, expected) in [
         (format!("[border]\nforeign = [\"{near}\"]\n"), "[border] needs master"),
         ("[border]\nmaster = [\"far.master\"]\n".to_owned(), "[border] needs foreign"),
+        ("[border]\noutside = true\nmaster = [\"far.master\"]\n".to_owned(), "give --border FILE"),
         ("[border]\nforegin = []\n".to_owned(), "did you mean `foreign`?"),
         (
             format!("[border]\nforeign = [\"{near}\"]\nmaster = [\"far.master\"]\n"),

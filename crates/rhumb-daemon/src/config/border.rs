@@ -18,6 +18,8 @@ use crate::remote::{parse_address, parse_name};
 pub struct BorderSettings {
     /// Of whom.
     pub foreign: Vec<Name>,
+    /// And of everybody who is no member of its domain.
+    pub is_domains: bool,
     /// How it is verified, but for the router's address.
     pub verifier: VerifierConfig,
     /// Files, and folders of files.
@@ -46,20 +48,28 @@ pub struct BorderStampSettings {
 }
 
 impl ConfigFile {
-    /// What the file says of a border.
-    pub(super) fn border(&self) -> Outcome<Option<BorderSettings>> {
+    /// What the file says of the border of a router, which is of a domain or not.
+    pub(super) fn border(&self, is_of_domain: bool) -> Outcome<Option<BorderSettings>> {
         let Some(raw) = &self.raw.border else { return Ok(None) };
-        let names = match (&raw.foreign, &raw.master) {
-            (None, None) => return Ok(None),
-            (names, _) => names.iter().flatten(),
+        let names = match (&raw.foreign, &raw.outside, &raw.master) {
+            (None, None, None) => return Ok(None),
+            (names, _, _) => names.iter().flatten(),
         };
+        let is_domains = raw.outside == Some(true);
+        if is_domains && !is_of_domain {
+            return Err(Failure::setup_text(
+                "[border] outside = true is of a router at the border of a trust domain; give --border FILE \
+                 (`rhumb domain delegate`), or name peers as foreign",
+            ));
+        }
         let mut foreign = Vec::new();
         for text in names {
             foreign.extend(self.parsed(Some(text), parse_name)?);
         }
-        if foreign.is_empty() {
+        if foreign.is_empty() && !is_domains {
             return Err(Failure::setup_text(
-                "[border] needs foreign, the names of peers of which capabilities are demanded",
+                "[border] needs foreign, the names of peers of which capabilities are demanded, or outside = true: all \
+                 that are no members of the router's domain",
             ));
         }
         let masters = raw.master.clone().unwrap_or_default();
@@ -80,6 +90,7 @@ impl ConfigFile {
         let follow = (raw.key_server.as_ref(), raw.zone.as_ref(), raw.key.as_ref());
         Ok(Some(BorderSettings {
             foreign,
+            is_domains,
             verifier: self.verifier_of(Vec::new(), &keys)?,
             masters,
             accounts: raw.accounts.clone(),

@@ -187,6 +187,7 @@ pub(crate) struct RawWaypoint {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawBorder {
     pub(crate) foreign: Option<Vec<Spanned<String>>>,
+    pub(crate) outside: Option<bool>,
     pub(crate) master: Option<Vec<PathBuf>>,
     pub(crate) window_bits: Option<u8>,
     pub(crate) grace_ms: Option<u32>,
@@ -454,6 +455,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "border",
         &[
             "foreign",
+            "outside",
             "master",
             "window_bits",
             "grace_ms",

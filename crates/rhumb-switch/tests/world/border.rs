@@ -20,12 +20,23 @@ fn keys(router: usize) -> EpochKeys {
 impl World {
     /// Has a router demand capabilities of `peers`.
     pub fn demand(&mut self, router: usize, peers: &[Name]) {
+        let border = self.new_border(router, peers);
+        self.routers[router].switch.set_border(Some(border));
+    }
+
+    /// Has a router demand capabilities of all that are outside of its domain.
+    pub fn demand_of_outside(&mut self, router: usize) {
+        let border = self.new_border(router, &[]).of_domain();
+        self.routers[router].switch.set_border(Some(border));
+    }
+
+    fn new_border(&self, router: usize, peers: &[Name]) -> Border {
         let mut config = VerifierConfig::new(Vec::new());
         (config.packets_per_s, config.accounts) = (100_000, 16);
-        let switch = &mut self.routers[router].switch;
-        let mut border = Border::new(&switch.name(), peers.iter().copied(), config).unwrap();
+        let name = self.routers[router].switch.name();
+        let mut border = Border::new(&name, peers.iter().copied(), config).unwrap();
         border.verifier_mut().install_epoch(keys(router));
-        switch.set_border(Some(border));
+        border
     }
 
     /// What router `router` demands of a principal now, or `ahead` windows later.

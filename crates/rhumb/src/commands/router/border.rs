@@ -212,6 +212,9 @@ impl Demands {
         let mut config = settings.verifier.clone();
         config.start_us = clock::unix_us();
         let mut border = Border::new(&switch.name(), foreign, config).map_err(Failure::setup)?;
+        if settings.is_domains {
+            border = border.of_domain();
+        }
         for master in masters.all() {
             border.verifier_mut().install_epoch(master.keys());
         }
