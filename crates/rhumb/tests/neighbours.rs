@@ -29,11 +29,11 @@ pub(crate) fn beside(label: &'static str, relation: &'static str) -> Beside {
 pub(crate) struct Domain {
     label: &'static str,
     pub(crate) name: String,
-    rib: String,
+    pub(crate) rib: String,
     pub(crate) rib_admin: String,
     pub(crate) rib_process: Running,
-    border: Option<Running>,
-    border_admin: String,
+    pub(crate) border: Option<Running>,
+    pub(crate) border_admin: String,
     interior: String,
     _interior: Running,
 }
@@ -46,6 +46,9 @@ pub(crate) struct Planned {
     listen: String,
     /// What the settings say of an exchange, by which its neighbours are told then; or nothing.
     pub(crate) exchange: String,
+    /// Its router at the border, and what the settings of that say.
+    pub(crate) router: String,
+    pub(crate) border: String,
 }
 
 pub(crate) fn admit(place: &Place, issuer: &str, role: &str, key: &str, rights: &str) -> String {
@@ -63,7 +66,8 @@ pub(crate) fn plan(place: &Place, label: &'static str) -> Planned {
     let rib = admit(place, &key, "rib", &format!("rib-{label}.key"), "publish");
     let socket = UdpSocket::bind(ANY).unwrap();
     let listen = socket.local_addr().unwrap().to_string();
-    Planned { label, name, rib, listen, exchange: String::new() }
+    let router = admit(place, &key, "router", &format!("router-{label}.key"), "carry,publish");
+    Planned { label, name, rib, listen, exchange: String::new(), router, border: String::new() }
 }
 
 /// Writes what a RIB's settings say of its neighbours, each of which may carry for the domain.
@@ -115,10 +119,9 @@ pub(crate) fn start(
     let ready = rib_process.next_object();
     let (rib, rib_admin) = (remote(&ready), ready["admin"].as_str().unwrap().to_owned());
 
-    let border_key = format!("router-{label}.key");
-    let router = admit(place, &key, "router", &border_key, "carry,publish");
     let words = format!("{label}.border");
-    let run = place.run(&["domain", "delegate", "--key", &key, "--to", &router, "--out", &words]);
+    let to = &own.router;
+    let run = place.run(&["domain", "delegate", "--key", &key, "--to", to, "--out", &words]);
     assert_eq!(run.code, 0, "{}", run.errors);
     let place_of: Vec<String> = neighbours
         .iter()
@@ -132,6 +135,7 @@ pub(crate) fn start(
         })
         .collect();
     let place_of: Vec<&str> = place_of.iter().map(String::as_str).collect();
+    place.write(&format!("{label}-border.toml"), &own.border);
     let (border, border_admin) = start_border(place, label, &rib, &place_of);
 
     let interior_key = format!("router-{label}-inside.key");
@@ -155,12 +159,18 @@ pub(crate) fn start(
     }
 }
 
-fn start_border(place: &Place, label: &str, rib: &str, place_of: &[&str]) -> (Running, String) {
+/// Starts a border anew, by the settings that were written for it.
+pub(crate) fn start_border(
+    place: &Place,
+    label: &str,
+    rib: &str,
+    place_of: &[&str],
+) -> (Running, String) {
     let (key, words) = (format!("router-{label}.key"), format!("{label}.border"));
-    let border = [
-        "router", "--key", &key, "--listen", ANY, "--rib", rib, "--border", &words, "--admin", ANY,
-    ];
-    let mut border = place.start(&[&border[..], place_of].concat());
+    let file = format!("{label}-border.toml");
+    let own = ["--config", &file, "router", "--key", &key, "--listen", ANY, "--rib", rib];
+    let border = ["--border", &words, "--admin", ANY];
+    let mut border = place.start(&[&own[..], &border, place_of].concat());
     let admin = border.next_object()["admin"].as_str().unwrap().to_owned();
     (border, admin)
 }

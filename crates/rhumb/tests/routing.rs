@@ -35,6 +35,7 @@ mod logs;
 mod mobility;
 mod names;
 mod neighbours;
+mod neighbours_capabilities;
 mod neighbours_exchange;
 mod path_mtu;
 mod ports;
