@@ -10,6 +10,7 @@ use rhumb_wire::Name;
 
 use crate::EndError;
 use crate::credentials::Verifier;
+use crate::shares::Spent;
 
 pub use quinn_proto::StreamId;
 
@@ -36,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) keepers: usize,
     /// When it was used last, by either end.
     pub(crate) used_at: Instant,
+    /// What it has had of this end's processor.
+    pub(crate) spent: Spent,
 }
 
 /// Who began it.
@@ -43,6 +46,12 @@ pub(crate) struct Connection {
 pub(crate) enum Origin {
     Ours,
     Theirs { is_stranger: bool },
+}
+
+impl Origin {
+    pub(crate) fn is_stranger(self) -> bool {
+        matches!(self, Self::Theirs { is_stranger: true })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,6 +26,8 @@ pub enum DropReason {
     TooManyConnections,
     /// It began no connection: its first packet does not open.
     NotBegun,
+    /// Its connection has had its share of this end's processor, and others wait.
+    OverShare,
     /// A datagram of a connection for a port that nobody has, or that its sender may not use.
     DatagramNotOffered,
 }

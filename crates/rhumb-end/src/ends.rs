@@ -5,6 +5,7 @@
 //! touches nothing. A first packet is judged before any key is made for it ([`crate::gate`]).
 
 mod begin;
+mod event;
 mod streams;
 mod transmit;
 
@@ -25,13 +26,15 @@ use rhumb_wire::Name;
 use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
 use serde::{Serialize, Serializer};
 
-use crate::connection::{Connection, Origin, Phase, StreamId};
+use crate::connection::{Connection, Origin, Phase};
 use crate::credentials::{Credentials, Shown};
 use crate::gate::Gate;
 use crate::halves::{Halves, MAX_WAITING};
 use crate::offers::Offers;
+use crate::shares::Shares;
 use crate::{Admits, Carries, DropReason, Drops, EndError};
 
+pub use event::Event;
 pub use streams::{Blocked, Ports, Way, WriteError};
 pub use transmit::Transmit;
 
@@ -47,90 +50,6 @@ pub struct Config {
     pub max_datagram_len: u16,
     /// How long a connection may take to be made.
     pub connect_within: Duration,
-}
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// A connection is there, and both names are proven.
-    Connected {
-        /// Which.
-        id: ConnectionId,
-        /// This end's name.
-        local: Name,
-        /// The other end's.
-        peer: Name,
-        /// Whether this end began it.
-        is_ours: bool,
-    },
-    /// A connection is over, or could not be made.
-    Ended {
-        /// Which.
-        id: ConnectionId,
-        /// The other end's name.
-        peer: Name,
-        /// Why.
-        error: EndError,
-    },
-    /// The peer opened a stream to a port that is offered to it.
-    Opened {
-        /// On which connection.
-        id: ConnectionId,
-        /// The stream: its holder is to [`Ends::release`] it.
-        stream: StreamId,
-        /// For which port.
-        port: u16,
-    },
-    /// A stream has something to read, or its end.
-    Readable {
-        /// On which connection.
-        id: ConnectionId,
-        /// Which stream.
-        stream: StreamId,
-    },
-    /// A stream has room again, or the peer wants no more of it.
-    Writable {
-        /// On which connection.
-        id: ConnectionId,
-        /// Which stream.
-        stream: StreamId,
-    },
-    /// The peer has everything of a stream.
-    Finished {
-        /// On which connection.
-        id: ConnectionId,
-        /// Which stream.
-        stream: StreamId,
-    },
-    /// Another stream can be opened.
-    MayOpen {
-        /// On which connection.
-        id: ConnectionId,
-    },
-    /// There is room for datagrams again.
-    MaySend {
-        /// On which connection.
-        id: ConnectionId,
-    },
-    /// A datagram came for a port that is offered to its sender.
-    Datagram {
-        /// On which connection.
-        id: ConnectionId,
-        /// From which port for which.
-        ports: Ports,
-        /// What was sent.
-        body: Bytes,
-    },
-    /// Somebody wanted what is not offered to him, and was told so.
-    Refused {
-        /// Who, as routers say.
-        peer: Name,
-        /// Which name of this end he asked for.
-        local: Name,
-        /// The port, if it came to that.
-        port: Option<u16>,
-    },
 }
 
 /// How a connection stands.
@@ -173,6 +92,7 @@ pub struct Ends {
     next_id: u64,
     offers: Offers,
     gate: Gate,
+    shares: Shares,
     halves: Halves,
     /// Connections that may have something to send.
     ready: VecDeque<ConnectionId>,
@@ -235,6 +155,7 @@ impl Ends {
             next_id: 0,
             offers: Offers::default(),
             gate: Gate::new(now.instant),
+            shares: Shares::new(now.instant),
             halves: Halves::new(MAX_WAITING),
             ready: VecDeque::new(),
             timers: BTreeSet::new(),
@@ -280,6 +201,7 @@ impl Ends {
 
     /// Takes a payload of kind [`PayloadKind::Connection`] or [`PayloadKind::Half`] that `from`
     /// sent to `to`, by the word of routers; `standing` is what this node's rules say of `from`.
+    /// Says which connection it was of, if it was of one, for [`Ends::charge`].
     ///
     /// # Errors
     /// Why it was dropped; it is counted.
@@ -290,7 +212,7 @@ impl Ends {
         (header, body): (PayloadHeader, &[u8]),
         standing: Standing,
         now: Now,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Option<ConnectionId>, DropReason> {
         self.clock.set(now);
         let handled = match header.kind {
             PayloadKind::Connection => self.handle_datagram(from, to, body.into(), standing, now),
@@ -308,10 +230,10 @@ impl Ends {
         body: &[u8],
         standing: Standing,
         now: Now,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Option<ConnectionId>, DropReason> {
         let half = Half::parse(body).map_err(|_| DropReason::Malformed)?;
         match self.halves.join(from, to, number, half, now.instant) {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(None),
             Ok(Some(whole)) => self.handle_datagram(from, to, whole[..].into(), standing, now),
             Err(_) => Err(DropReason::HalfGaveWay),
         }
@@ -324,32 +246,48 @@ impl Ends {
         datagram: BytesMut,
         standing: Standing,
         now: Now,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Option<ConnectionId>, DropReason> {
         self.scratch.clear();
         let remote = transmit::address_of(&from);
         let event =
             self.endpoint.handle(now.instant, remote, None, None, datagram, &mut self.scratch);
         match event {
             // Noise, late packets of connections that are over, and what waits to be judged.
-            None => Ok(()),
+            None => Ok(None),
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let id = self.by_handle.get(&handle).copied().ok_or(DropReason::Malformed)?;
-                let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+                let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
                 if connection.peer != from || connection.local != to {
                     return Err(DropReason::OtherNames);
                 }
+                if !self.shares.has_left(&connection.spent, connection.origin.is_stranger()) {
+                    return Err(DropReason::OverShare);
+                }
                 connection.quic.handle_event(event);
                 self.settle(id, now);
-                Ok(())
+                Ok(Some(id))
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                self.judge(incoming, from, to, standing, now)
+                self.judge(incoming, from, to, standing, now).map(|()| None)
             }
             Some(DatagramEvent::Response(_)) => {
                 self.answer(to, from);
-                Ok(())
+                Ok(None)
             }
         }
+    }
+
+    /// A payload of a connection took so long to handle.
+    pub fn charge(&mut self, id: ConnectionId, took: Duration) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let is_stranger = connection.origin.is_stranger();
+            self.shares.charge(&mut connection.spent, is_stranger, took);
+        }
+    }
+
+    /// The payloads that are handled from now on came together, and others may wait behind them.
+    pub fn begin_batch(&mut self, now: Now) {
+        self.shares.begin_batch(now.instant);
     }
 
     /// Begins a connection from one of this end's names, or takes one that there is.

@@ -28,6 +28,7 @@ pub mod fuzz;
 mod gate;
 mod halves;
 mod offers;
+mod shares;
 mod transport;
 
 pub use connection::StreamId;

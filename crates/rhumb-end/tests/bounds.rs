@@ -1,5 +1,6 @@
 //! What strangers can make an end hold and do.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rhumb_end::{Admits, Carries, DropReason, EndError, Event};
@@ -7,7 +8,7 @@ use rhumb_trust::Standing;
 use rhumb_wire::Name;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 
-use crate::world::{PORT, Payload, World, honest, noise};
+use crate::world::{PORT, PORTS, Payload, World, honest, noise};
 
 /// First packets of as many connections, each of its own: what a flood is made of.
 fn first_packets(world: &mut World, to: Name, count: usize) -> Vec<Payload> {
@@ -179,4 +180,72 @@ fn who_begins_and_never_ends_gives_way_to_who_does() {
     // They try for as long as they may.
     world.run(Duration::from_secs(16));
     assert_eq!(world.end(b).beginning(), 0);
+}
+
+/// An end that takes a while for each payload, with a queue before it that is bounded, as a
+/// socket's is. A flood comes in all the time; somebody else sends a file meanwhile.
+/// How much of it has arrived after two seconds.
+fn arrived_in_a_flood(is_told: bool) -> usize {
+    let (mut world, a, b) = World::pair();
+    let flooder = world.join();
+    world.offer(b, [a, flooder]);
+    let (id, of_flooder) = (world.connected(a, b).unwrap(), world.connected(flooder, b).unwrap());
+    let (now, mut body) = (world.now, Vec::new());
+    world.end(flooder).send_datagram(of_flooder, PORTS, b"again and again", now).unwrap();
+    let sent = world.end(flooder).poll_transmit(|_| 1400, &mut body, now).unwrap();
+    let flood = Payload { from: flooder, to: b, header: sent.header, body: body.clone() };
+    let stream = world.open(a, id);
+    let mut queue = VecDeque::new();
+    let mut arrived = Vec::new();
+    let mut busy_until = world.now.instant;
+    for _ in 0..2000 {
+        world.now.instant += Duration::from_millis(1);
+        let now = world.now;
+        queue.extend(std::iter::repeat_n(flood.clone(), 100));
+        let _ = world.end(a).write(id, stream, &[7; 4096], now);
+        while let Some(it) = world.end(a).poll_transmit(|_| 1400, &mut body, now) {
+            queue.push_back(Payload { from: a, to: b, header: it.header, body: body.clone() });
+        }
+        queue.truncate(1000);
+        if busy_until <= now.instant {
+            let end = world.end(b);
+            end.begin_batch(now);
+            busy_until = now.instant;
+            for payload in queue.drain(..) {
+                let parts = (payload.header, &payload.body[..]);
+                let handled = end.handle(payload.from, b, parts, Standing::Stranger, now);
+                let took = match handled {
+                    Ok(_) if payload.from == flooder => Duration::from_micros(250),
+                    Ok(_) => Duration::from_micros(5),
+                    Err(_) => Duration::from_micros(2),
+                };
+                if let (true, Ok(Some(id))) = (is_told, handled) {
+                    end.charge(id, took);
+                }
+                busy_until += took;
+            }
+        }
+        world.end(b).handle_timeout(now);
+        world.end(a).handle_timeout(now);
+        while let Some(it) = world.end(b).poll_transmit(|_| 1400, &mut body, now) {
+            let answer = Payload { from: b, to: it.to, header: it.header, body: body.clone() };
+            world.deliver(&answer);
+        }
+        let events = std::iter::from_fn(|| world.end(b).poll_event()).collect::<Vec<_>>();
+        world.events.entry(b).or_default().extend(events);
+        if let Some(&(id, stream)) = world.opened(b).first() {
+            world.read_all(b, id, stream, &mut arrived);
+        }
+    }
+    arrived.len()
+}
+
+#[test]
+fn who_floods_a_connection_has_his_share_of_the_processor_and_others_theirs() {
+    let all = 2000 * 4096;
+    let without = arrived_in_a_flood(false);
+    let with = arrived_in_a_flood(true);
+
+    assert!(without < all / 10, "this is no flood: {without}");
+    assert!(with > all * 9 / 10, "{with} of {all}, {without} without shares");
 }

@@ -174,12 +174,14 @@ impl Driver {
     fn deliver(&mut self, now: Now) {
         let mut dropped = Vec::new();
         let mut connections = self.connections.lock();
+        connections.ends.begin_batch(now);
+        let mut since = Instant::now();
         for arrival in self.core.arrivals(&self.incoming) {
             let outcome = match arrival.kind {
                 PayloadKind::Transfer => self.transfers.handle(&arrival, self.core.senders(), now),
                 PayloadKind::Connection | PayloadKind::Half => {
                     let standing = self.core.senders().standing(&arrival.from);
-                    connections.handle(&arrival, standing, now);
+                    since = connections.handle(&arrival, standing, since, now);
                     Ok(())
                 }
                 PayloadKind::Datagram => match self.ports.get(&arrival.port) {

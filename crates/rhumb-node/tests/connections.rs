@@ -69,6 +69,34 @@ async fn two_programs_talk_over_a_stream() {
 }
 
 #[tokio::test]
+async fn an_established_peer_that_floods_with_streams_keeps_nobody_from_his() {
+    let relay = Relay::start(Behaviour::default());
+    let (a, b, flooder) = (join(&relay).await, join(&relay).await, join(&relay).await);
+    let admits = Admits::Names([a.name(), flooder.name()].into());
+    let mut listener = b.listen(PORT, admits).expect("a free port");
+    let to = b.name();
+    let flood = tokio::spawn(async move {
+        // To a port that nobody has: they are refused as fast as they are opened.
+        while let Ok(mut stream) = flooder.open(to, PORT + 1).await {
+            let _ = stream.shutdown().await;
+            tokio::task::yield_now().await;
+        }
+    });
+    let sent = noise(2_000_000);
+    let mut stream = timeout(PATIENCE, a.open(to, PORT)).await.expect("in time").expect("open");
+    let copy = sent.clone();
+    let writing = tokio::spawn(async move {
+        stream.write_all(&copy).await.expect("written");
+        stream.deliver().await.expect("delivered");
+    });
+    let mut served = accept(&mut listener).await;
+    assert_eq!(read(&mut served).await, Ok(sent));
+    timeout(PATIENCE, writing).await.expect("in time").expect("no panic");
+    assert!(!flood.is_finished(), "the flood went on");
+    flood.abort();
+}
+
+#[tokio::test]
 async fn much_goes_both_ways_at_once_and_loss_is_made_good() {
     let behaviour = Behaviour { loses_one_in: 50, ..Behaviour::default() };
     let (_relay, a, b, mut listener) = pair(behaviour).await;

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use rhumb_end::{
     Admits, BUSY, Carries, ConnectionId, ConnectionStatus, DatagramError, EndError, Ends, Event,
@@ -354,11 +355,23 @@ impl State {
         Ok((id, connected))
     }
 
-    /// Takes what the core received for connections.
-    pub(super) fn handle(&mut self, arrival: &Arrival<'_>, standing: Standing, now: Now) {
+    /// Takes what the core received for connections. The one that it is of pays for the time since
+    /// `since`; returns when that ends.
+    pub(super) fn handle(
+        &mut self,
+        arrival: &Arrival<'_>,
+        standing: Standing,
+        since: Instant,
+        now: Now,
+    ) -> Instant {
         let payload = (PayloadHeader { kind: arrival.kind, port: arrival.port }, arrival.body);
         // What is dropped is counted there.
-        let _ = self.ends.handle(arrival.from, arrival.to, payload, standing, now);
+        let handled = self.ends.handle(arrival.from, arrival.to, payload, standing, now);
+        let until = Instant::now();
+        if let Ok(Some(id)) = handled {
+            self.ends.charge(id, until - since);
+        }
+        until
     }
 
     /// Does what is due, and tells whoever waits what happened.
