@@ -82,7 +82,7 @@ async fn an_established_peer_that_floods_with_streams_keeps_nobody_from_his() {
             tokio::task::yield_now().await;
         }
     });
-    let sent = noise(2_000_000);
+    let sent = noise(200_000);
     let mut stream = timeout(PATIENCE, a.open(to, PORT)).await.expect("in time").expect("open");
     let copy = sent.clone();
     let writing = tokio::spawn(async move {
