@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use rhumb_capability::{Epoch, EpochKeys, Master, Principal, Suite, WindowClock};
 
 use crate::feed::RevocationFeed;
+use crate::hosts;
 use crate::principal::{PrincipalFile, parse_master, parse_principals};
 use crate::question::KeyQuestion;
 use crate::record::{SharedKey, open};
@@ -25,6 +26,8 @@ pub fn key_message(data: &[u8]) {
             assert!(transport == Transport::Stream || answer.len() <= bound);
         }
     }
+    let (_, answer) = hosts::answer(server.zone().apex(), data, |_| hosts::Host::Nobody);
+    assert!(answer.is_none_or(|answer| answer.len() <= hosts::LONGEST_ANSWER));
     if data.len() < 12 || data.len() > 1 << 15 {
         return;
     }

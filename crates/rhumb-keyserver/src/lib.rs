@@ -10,6 +10,7 @@
 //! | [`feed`] | a waypoint's side: has each revocation within a moment |
 //! | [`client`], [`principal`] | a principal's side: has each window's key before it is needed |
 //! | [`tsig`] | signatures of messages |
+//! | [`hosts`] | another zone, of hosts that have addresses, for programs of one machine |
 //!
 //! Sans-IO: messages, time and randomness are arguments; only the journal touches a file.
 //! `docs/keyserver.md` is the normative page.
@@ -22,6 +23,7 @@ pub mod feed;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod hosts;
 pub mod journal;
 pub mod kept;
 mod limiter;

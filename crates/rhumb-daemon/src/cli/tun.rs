@@ -1,5 +1,7 @@
 //! The command line of `rhumb tun`.
 
+use std::net::SocketAddr;
+
 use clap::Args;
 use rhumb_wire::Name;
 
@@ -30,6 +32,12 @@ pub struct TunArguments {
     /// name, and hears who is looked for
     #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
     pub rib: Vec<Remote>,
+    /// Answer programs of this host that ask for the addresses of NAME.rhumb.internal, and of
+    /// labels of the book in the place of NAME: a name server on this loopback address, which
+    /// knows nothing else. What has all programs ask it is said at the start
+    /// [default: none; without an address: 127.0.0.41:53]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = RESOLVER)]
+    pub resolver: Option<SocketAddr>,
     /// Bytes of the largest packet on the device. More than the default helps where links carry
     /// more than Ethernet's
     #[arg(long, value_name = "BYTES", default_value_t = LEAST_MTU, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_MTU)..=MOST_MTU))]
@@ -48,6 +56,9 @@ pub struct TunArguments {
     pub node: NodeArguments,
 }
 
+/// A loopback address that nobody else has, with the port that everybody asks: `resolv.conf` has no
+/// place for another one.
+const RESOLVER: &str = "127.0.0.41:53";
 /// What IPv6 demands of any device.
 const LEAST_MTU: u32 = 1280;
 /// Longer than any datagram of a link.

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::secret_file;
 
 /// The book, as read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Book {
     entries: Vec<Entry>,
 }

@@ -21,7 +21,11 @@ pub fn of_host(host: &str) -> Result<Name, String> {
     of_host_by(host, || Book::read().map_err(|failure| failure.to_string()))
 }
 
-fn of_host_by(host: &str, book: impl Fn() -> Result<Book, String>) -> Result<Name, String> {
+/// As [`of_host`], by another book.
+pub(crate) fn of_host_by(
+    host: &str,
+    book: impl FnOnce() -> Result<Book, String>,
+) -> Result<Name, String> {
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let Some(text) = host.strip_suffix(SUFFIX) else {
         return Err(format!("{host:?} is no name: hosts that are end with {SUFFIX}"));

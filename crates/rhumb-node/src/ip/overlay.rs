@@ -70,6 +70,8 @@ struct Known {
     name: Name,
     /// It was given, and not merely seen: it stays.
     is_given: bool,
+    /// This host has sent something to it.
+    is_sent_to: bool,
     used_at: Instant,
     halves: Halves,
 }
@@ -111,7 +113,8 @@ impl Overlay {
         self.learn(name, true, now)
     }
 
-    /// Takes a name that somebody found for its address, unless another one is there.
+    /// Takes a name that somebody found for its address, or asked the address of, unless another
+    /// one is there. Whom this host has never sent anything gives way before others.
     pub fn found(&mut self, name: Name, now: Instant) -> bool {
         self.learn(name, false, now)
     }
@@ -130,12 +133,14 @@ impl Overlay {
         }
         if !is_given && self.known.len() >= MOST_KNOWN {
             let seen = self.known.iter().filter(|(_, it)| !it.is_given);
-            let oldest = seen.min_by_key(|(_, it)| it.used_at).map(|(address, _)| *address);
+            let oldest = seen.min_by_key(|(_, it)| (it.is_sent_to, it.used_at));
+            let oldest = oldest.map(|(address, _)| *address);
             let Some(oldest) = oldest else { return false };
             self.known.remove(&oldest);
         }
         let halves = Halves::new(HALVES);
-        self.known.insert(address, Known { name, is_given, used_at: now, halves });
+        self.known
+            .insert(address, Known { name, is_given, is_sent_to: false, used_at: now, halves });
         true
     }
 
@@ -157,7 +162,7 @@ impl Overlay {
         let Some(known) = self.known.get_mut(&destination) else {
             return Outgoing::Unknown(destination);
         };
-        known.used_at = now;
+        (known.is_sent_to, known.used_at) = (true, now);
         let name = known.name;
         if !self.allows(&name) {
             if self.asked.len() >= MOST_KNOWN && !self.asked.contains(&name) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use rhumb_wire::Name;
@@ -149,6 +149,24 @@ fn a_second_name_does_not_take_an_address_over() {
 }
 
 #[test]
+fn whom_this_host_never_sends_to_gives_way_first() {
+    let start = start();
+    let mut overlay = Overlay::new(ME, Admits::Names([].into()), start);
+    let packet = udp(from_to(ME, FRIEND), [1, 2], 0);
+    assert!(overlay.found(FRIEND, start));
+    assert_eq!(overlay.outgoing(&packet, start), Outgoing::To(FRIEND));
+    // A page that has a browser ask for any number of hosts.
+    let now = start + Duration::from_secs(1);
+    for number in 0..5000_u32 {
+        let mut name = STRANGER;
+        name.0[..4].copy_from_slice(&number.to_be_bytes());
+        assert!(overlay.found(name, now));
+    }
+    assert_eq!(overlay.known(), 4096);
+    assert_eq!(overlay.outgoing(&packet, now), Outgoing::To(FRIEND));
+}
+
+#[test]
 fn names_that_are_merely_seen_give_way_and_those_given_stay() {
     let now = start();
     let mut overlay = Overlay::new(ME, Admits::Everybody, now);
@@ -219,7 +237,7 @@ fn what_goes_nowhere_is_answered_but_not_errors_and_not_without_end() {
     let answers =
         (0..1000).filter_map(|_| overlay.unreachable(&lost, DropReason::UnknownName, now)).count();
     assert_eq!(answers, 99);
-    let later = now + std::time::Duration::from_secs(1);
+    let later = now + Duration::from_secs(1);
     assert!(overlay.unreachable(&lost, DropReason::UnknownName, later).is_some());
     assert_eq!(overlay.drops().of(DropReason::UnknownName), 1002);
 }

@@ -5,6 +5,7 @@
 //! 2. A thread takes the host's packets to the names that they are for ([`departures`]).
 //! 3. Another one gives the host what names send to it ([`arrivals`]).
 //! 4. A third one asks RIBs whose an address is, if it may ([`seeker`]).
+//! 5. A [`Resolver`] tells programs which address is whose, if it is wanted.
 //!
 //! What may pass is for [`Overlay`] to say, which both ask, once for each batch. See
 //! `docs/decisions/0074-addresses-of-names.md`.
@@ -15,7 +16,7 @@ mod seeker;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rhumb_daemon::admin::Admin;
@@ -28,11 +29,13 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::names::Book;
+use rhumb_daemon::names::host::SUFFIX;
 use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::Seldom;
 use rhumb_daemon::privileges::{self, Keep};
 use rhumb_daemon::remote::Remote;
+use rhumb_daemon::resolver::{Answers, Resolver};
 use rhumb_io::Wake;
 use rhumb_io::ip::{Paths, Tun, TunOptions};
 use rhumb_node::ip::{Overlay, PORT};
@@ -69,6 +72,7 @@ pub(crate) fn run(
     let run_as = arguments.run_as.as_deref().map(privileges::user);
     let run_as = run_as.transpose().map_err(Failure::setup_text)?;
     let book = Book::read()?;
+    let resolver = arguments.resolver.map(Resolver::open).transpose()?;
     let tun = open(arguments, name.address())?;
     let asks = Arc::clone(&identity);
     let ribs = arguments.rib.clone();
@@ -94,13 +98,28 @@ pub(crate) fn run(
         let admin = control.as_ref().and_then(Control::admin);
         if let Some(control) = control {
             let (shared, device) = (shared.clone(), tun.name().to_owned());
-            let add = move |snapshot: &mut Snapshot| report(&shared.lock(), &device, snapshot);
+            let answers = resolver.as_ref().map(Resolver::answers);
+            let add = move |snapshot: &mut Snapshot| {
+                report(&shared.lock(), &device, snapshot);
+                if let Some(answers) = &answers {
+                    report_answers(answers, snapshot);
+                }
+            };
             helpers.spawn(answer_status(control, node.clone(), shown, add)?);
         }
         helpers.spawn(tell_refusals(node.refusals(), form));
-        let device = tun.name().to_owned();
+        let (device, resolves) = (tun.name().to_owned(), resolver.as_ref().map(Resolver::address));
         let ended = carry(&node, tun, &shared, (asks, ribs))?;
-        form.print(&Ready { name, device, router: node.router().await, admin });
+        if let Some(resolver) = resolver {
+            let learn =
+                move |found| found == name || shared.lock().found(found, clock::now().instant);
+            helpers.spawn(async move {
+                if let Err(failure) = resolver.run(book, learn).await {
+                    tracing::error!(%failure, "hosts are not resolved");
+                }
+            });
+        }
+        form.print(&Ready { name, device, router: node.router().await, admin, resolves });
         Err(ended.await.unwrap_or_else(|_| Failure::operation_text("the device is gone")))
     })
 }
@@ -182,11 +201,17 @@ fn report(overlay: &Overlay, device: &str, snapshot: &mut Snapshot) {
     ]);
 }
 
+fn report_answers(answers: &Answers, snapshot: &mut Snapshot) {
+    snapshot.status["resolver"] = answers.iter().map(|(it, count)| (it, json!(count))).collect();
+    snapshot.metrics.push(ANSWERS.by("answer", answers.iter()));
+}
+
 struct Ready {
     name: Name,
     device: String,
     router: Option<Name>,
     admin: Option<Admin>,
+    resolves: Option<SocketAddr>,
 }
 
 impl Serialize for Ready {
@@ -199,6 +224,7 @@ impl Serialize for Ready {
             "device": self.device,
             "router": self.router.map(|name| name.to_string()),
             "admin": self.admin,
+            "resolver": self.resolves,
         })
         .serialize(serializer)
     }
@@ -208,10 +234,20 @@ impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, device, .. } = self;
         write!(f, "ready: {name} is {} on {device}", name.address())?;
-        match &self.admin {
-            Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
-            None => Ok(()),
+        if let Some(admin) = &self.admin {
+            write!(f, " (status: rhumb status --admin {admin})")?;
         }
+        let Some(address) = self.resolves else { return Ok(()) };
+        // The usual port is one that it does not want to hear.
+        let server = match address.port() {
+            53 => address.ip().to_string(),
+            _ => address.to_string(),
+        };
+        write!(
+            f,
+            "\n{SUFFIX} is resolved at {address}; with systemd: resolvectl dns {device} {server} && resolvectl domain {device} '~{}'",
+            SUFFIX.trim_start_matches('.'),
+        )
     }
 }
 
@@ -240,6 +276,10 @@ const BYTES: Metric = Metric::counter("rhumb_tun_bytes_total", "The bytes of the
 const DROPPED: Metric = Metric::counter(
     "rhumb_tun_dropped_packets_total",
     "IP packets that were dropped on their way to or from the device, by reason.",
+);
+const ANSWERS: Metric = Metric::counter(
+    "rhumb_resolver_answered_queries_total",
+    "Questions for hosts that are names, by what they were answered.",
 );
 /// The addresses of all names.
 const ALL: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
