@@ -90,6 +90,21 @@ impl Square {
         }
     }
 
+    /// The issuers on each way that the end was told of unasked, repetitions once.
+    fn changes(&self, of: Name) -> Vec<Vec<Name>> {
+        let told = self.net.ends[self.end].responses().into_iter();
+        let mut all: Vec<Vec<Name>> = told
+            .filter_map(|it| match it.body {
+                RibResponseBody::Changed { name, level: 1, certificates, .. } if name == of => {
+                    Some(certificates.iter().map(|it| it.issuer).collect())
+                }
+                _ => None,
+            })
+            .collect();
+        all.dedup();
+        all
+    }
+
     /// By which of the two neighbours a way leads.
     fn by(&mut self, name: Name, number: u8) -> Option<Name> {
         self.way(name, number).map(|way| way[way.len() - 2].issuer)
@@ -153,9 +168,50 @@ fn whoever_was_told_a_way_is_told_another_one_when_the_first_is_withdrawn() {
     assert_eq!(square.by(node.name(), 0), Some(right));
     // With neither of them it is nowhere.
     let rib = square.right.rib;
+    square.net.ends[square.end].heard.clear();
     square.net.configure(rib, |config| config.neighbours.clear());
     square.net.run(20_000);
+    // Whoever was told is told that: by what it is known, and no way.
+    let told = square.changes(node.name());
+    assert_eq!(told, [[node.name()]]);
     assert_eq!(square.by(node.name(), 0), None);
+}
+
+#[test]
+fn a_rib_on_the_only_way_that_is_started_again_is_gone_for_nobody() {
+    let mut square = Square::new();
+    let node = square.node();
+    square.settings(|neighbours| drop(neighbours.remove(1)));
+    square.net.run(4000);
+    let (left, home) = (square.left.name(), square.home.name());
+    let border = square.left.border.name();
+    let way = [node.name(), home, left, border];
+    assert_eq!(square.by(node.name(), 0), Some(left));
+    square.net.run(20_000);
+    square.net.ends[square.end].heard.clear();
+    let rib = square.left.rib;
+    square.net.configure(rib, |_| {});
+    square.net.run(30_000);
+    let told = square.changes(node.name());
+    assert!(told.iter().all(|issuers| *issuers == way), "{told:?}");
+    assert_eq!(square.by(node.name(), 0), Some(left));
+
+    // Its domain is lost for good, and comes back.
+    square.net.ends[square.end].heard.clear();
+    let near = square.near.name();
+    let withhold = |square: &mut Square, what: Vec<Name>| {
+        square.net.configure(rib, |config| {
+            let to_near = config.neighbours.iter_mut().find(|it| it.domain == near).unwrap();
+            to_near.withhold = what.clone();
+        });
+    };
+    withhold(&mut square, vec![home]);
+    square.net.run(20_000);
+    assert_eq!(square.changes(node.name()), [[node.name()]]);
+    square.net.ends[square.end].heard.clear();
+    withhold(&mut square, Vec::new());
+    square.net.run(20_000);
+    assert_eq!(square.changes(node.name()), [way]);
 }
 
 #[test]

@@ -269,6 +269,12 @@ impl Switch {
                 }
                 return true;
             }
+            if level > 0 && chain.exported_len() == chain.certificates().len() {
+                // Nothing leads to the domain that it is known by: who needs it asks again.
+                self.routes.tables().forget_beyond(&name);
+                self.routes.catch_up();
+                return true;
+            }
         }
         // Whoever has a way to the newer server does not take an older one, whatever a RIB says.
         if matches!(told, Heard::Answer { .. }) && !self.routes.tables().has_way_to(&name) {

@@ -318,6 +318,17 @@ impl Tables {
         }
     }
 
+    /// Forgets the way to a name that was found further out, where nothing leads any more.
+    pub(crate) fn forget_beyond(&self, destination: &Name) {
+        let mut shard = self.shard(destination);
+        if shard.routes.peek(destination).is_some_and(|route| route.level > 0) {
+            shard.routes.remove(destination);
+            drop(shard);
+            self.ways_changed();
+            self.changes.note(destination);
+        }
+    }
+
     /// Forgets the way to a name, if it is still this one. Its flows are ended by what ended it.
     fn end_way(&self, destination: &Name, chain: &Arc<Verified<Chain>>) {
         let mut shard = self.shard(destination);

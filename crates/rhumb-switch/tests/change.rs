@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use rhumb_io::memory::Conditions;
 use rhumb_switch::{DropReason, Event};
+use rhumb_trust::Window;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequestBody, RibResponse, RibResponseBody};
-use rhumb_wire::{Action, Certificate, Name, PduHeader};
+use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
 
 use crate::world::{Stranger, World, router_address};
 
@@ -309,6 +310,53 @@ fn nothing_older_forged_or_foreign_is_taken_over() {
     stranger.send(&mut world, header, &data, &[]);
     assert_eq!(world.dropped(1, DropReason::UnexpectedRibAnswer), 2);
     assert!(stranger.inbox.is_empty(), "not even acknowledged");
+}
+
+/// By what a name is known outside of its domain, and no way there: what a RIB says when it has
+/// lost the last one.
+#[test]
+fn where_nothing_leads_any_more_is_forgotten_if_it_was_found_further_out_and_asked_for_again() {
+    for level in [0, 1] {
+        let mut world = World::new();
+        let liar = world.liar(Box::new(move |_, truth| match truth {
+            RibResponseBody::Found { name, metadata, certificates, .. } => {
+                Some(RibResponseBody::Found { name, level, metadata, certificates })
+            }
+            truth => Some(truth),
+        }));
+        let nodes = star(&mut world, 2);
+        let identity = world.identity(Role::Node);
+        let known = world.node_with(identity.clone(), 0, |_| {});
+        world.run(SECOND);
+        world.send(nodes[1], known, b"to be cached");
+        world.run(SECOND);
+        assert_eq!(routes(&world, 1), 2);
+
+        let via = world.identity(Role::Domain).name();
+        let export = Statement::Route { via, scope: Scope::ByDomain { up_to: None } };
+        let window = Window::starting(world.now.unix_s(), 600);
+        let export = identity.certify(export, world.now.unix_ms, window).unwrap();
+        let mut forged = export.clone();
+        forged.signature[7] ^= 1;
+        let router = world.routers[1].switch.name();
+        for (id, certificate) in [(1, forged), (2, export)] {
+            assert_eq!(routes(&world, 1), 2, "not by what is forged");
+            let body = RibResponseBody::Changed {
+                name: identity.name(),
+                level: 1,
+                metadata: vec![(**identity.metadata()).clone()],
+                certificates: vec![certificate],
+            };
+            let told = RibResponse { id: RequestId(id), body };
+            world.liars[liar].tell(router, 0, &told, world.now);
+            world.settle();
+        }
+        assert_eq!(routes(&world, 1), 2 - usize::from(level), "level {level}");
+        world.send(nodes[1], known, b"it is asked for again");
+        world.run(2 * SECOND);
+        assert_eq!(world.nodes[known].received.len(), 2);
+        assert_eq!(routes(&world, 1), 2);
+    }
 }
 
 #[test]

@@ -377,7 +377,7 @@ impl<S: Store> Rib<S> {
         now_s: u64,
     ) -> Option<RibResponseBody> {
         let reached = self.reached_before(&Question::Route(name), now_s);
-        let known = match reached {
+        let known = match reached.or_else(|| self.lost_way(&name, now_s)) {
             Some(reached) => reached,
             None => self.beyond.as_mut()?.in_force(&name, 0, now_s)?,
         };

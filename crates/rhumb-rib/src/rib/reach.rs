@@ -48,6 +48,8 @@ pub(crate) struct Reach {
     settled: Option<u64>,
     /// By which statements each domain is reached, in order, as askers were told.
     shown: BTreeMap<Name, Vec<Statement>>,
+    /// Since when there has been no way to a domain that was reached lately.
+    lost: BTreeMap<Name, Instant>,
     looked_at: Option<Instant>,
     /// Names that are not known outside, as those who ask there were told.
     absences: Absences,
@@ -90,6 +92,7 @@ impl Reach {
             at_home: Table::new(config.max_beyond),
             settled: None,
             shown: BTreeMap::new(),
+            lost: BTreeMap::new(),
             looked_at: None,
             absences: Absences::new(config.cached_absences),
             as_of: now,
@@ -133,6 +136,16 @@ impl Reach {
     fn neighbour_of(&self, rib: &Name) -> Option<Name> {
         let is_its = |(name, _): &(Name, SocketAddr)| name == rib;
         self.table.rules().find(|it| it.ribs.iter().any(is_its)).map(|it| it.domain)
+    }
+
+    /// By what a name is known to which no way has led for a while, but did.
+    fn without_way(&self, name: &Name, now: Now) -> Option<Remembered> {
+        let AtHome { metadata, certificates, .. } = self.at_home.peek(name)?;
+        let home = certificates.last()?.statement.exports_by()?;
+        let holds = certificates.iter().all(|it| it.not_after_s >= now.unix_s());
+        let is_lost = self.lost.get(&home).is_some_and(|since| *since + LOST_AFTER <= now.instant);
+        let (metadata, certificates) = (metadata.clone(), certificates.clone());
+        (holds && is_lost).then_some(Remembered { level: LEVEL, metadata, certificates })
     }
 
     /// The ways to a name that is known outside by these certificates: the first one first.
@@ -202,6 +215,12 @@ impl<S: Store> Rib<S> {
         }
     }
 
+    /// What those are told who were told of a way, when there has been none for a while.
+    pub(crate) fn lost_way(&self, name: &Name, now_s: u64) -> Option<Remembered> {
+        let reach = self.reach.as_ref()?;
+        reach.without_way(name, reach.at(now_s))
+    }
+
     /// What a RIB said of a name was verified, or not.
     pub(crate) fn found_at_home(&mut self, rib: Name, told: Told, holds: bool, now: Now) {
         let Some(reach) = &mut self.reach else { return };
@@ -254,7 +273,8 @@ impl<S: Store> Rib<S> {
     /// of domains that are offered now are asked from now on.
     fn settle_ways(&mut self, now: Now) {
         let Some(reach) = &mut self.reach else { return };
-        (reach.looked_at, reach.settled) = (Some(now.instant), Some(reach.table.changes()));
+        let looked_before = reach.looked_at.replace(now.instant);
+        reach.settled = Some(reach.table.changes());
         let (mut homes, mut shown) = (BTreeSet::new(), BTreeMap::new());
         for domain in reach.table.domains() {
             let ways = reach.table.ways(domain, now);
@@ -265,7 +285,23 @@ impl<S: Store> Rib<S> {
         }
         reach.ribs.set_homes(&homes, reach.address.map(|it| it.ip()), now.instant);
         let before = std::mem::replace(&mut reach.shown, shown);
-        let is_other = |domain: &Name| before.get(domain) != reach.shown.get(domain);
+        // A RIB on the way that is started again knows of no others for a moment.
+        let is_reached = |ways: Option<&Vec<Statement>>| ways.is_some_and(|ways| !ways.is_empty());
+        let lost = before.iter().filter(|(domain, ways)| {
+            is_reached(Some(ways)) && !is_reached(reach.shown.get(domain))
+        });
+        reach.lost.extend(lost.map(|(domain, _)| (*domain, now.instant)));
+        let shown = &reach.shown;
+        reach.lost.retain(|domain, since| {
+            !is_reached(shown.get(domain)) && *since + FORGET_LOST > now.instant
+        });
+        let is_over = |since: &Instant| {
+            let over = *since + LOST_AFTER;
+            over <= now.instant && looked_before.is_none_or(|before| before < over)
+        };
+        let is_other = |domain: &Name| {
+            before.get(domain) != shown.get(domain) || reach.lost.get(domain).is_some_and(is_over)
+        };
         let home = |it: &AtHome| it.certificates.last().and_then(|it| it.statement.exports_by());
         let concerned =
             reach.at_home.iter().filter(|(_, it)| home(it).is_some_and(|it| is_other(&it)));
@@ -550,6 +586,11 @@ impl<S: Store> Rib<S> {
 const LEVEL: u8 = 1;
 /// A name that has moved to another domain is found there after that.
 const AT_HOME_FOR: Duration = Duration::from_secs(15);
+/// For how long there has been no way before routers are told so, which go by the last one until
+/// then: RIBs of neighbours that are started again, or an exchange, are heard by then.
+const LOST_AFTER: Duration = Duration::from_secs(10);
+/// By then whoever was there was told.
+const FORGET_LOST: Duration = Duration::from_secs(60);
 /// How often is looked at what ends with its time.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Borders that fit an offer, with their metadata.
