@@ -9,9 +9,11 @@ use rhumb_capability::{
 use rhumb_node::core::{Event, SendFailure};
 use rhumb_switch::{Domain, DropReason, NamePrefix, short_address};
 use rhumb_trust::{CLOCK_SKEW_S, Identity, Membership, Window};
+use rhumb_wire::group::Part;
 use rhumb_wire::nack::{CapabilityFault, Reason};
 use rhumb_wire::{Rights, Role};
 
+use super::groups::{group_at_sea, is_in_group, join};
 use super::{Nest, SECOND};
 use crate::world::World;
 use crate::world::border::PRINCIPAL;
@@ -169,6 +171,41 @@ fn what_was_given_to_another_or_is_over_or_revoked_passes_no_border() {
     let dropped = nest.dropped(&nest.land, DropReason::NoCapability);
     assert!(!nest.arrives(b, a));
     assert!(nest.dropped(&nest.land, DropReason::NoCapability) > dropped);
+}
+
+/// What is sent to a group comes over the border once, and is paid for once, whoever receives it
+/// there.
+#[test]
+fn what_is_sent_to_a_group_pays_at_the_border_too() {
+    let mut nest = Nest::new();
+    let (near, sender) = nest.far_apart();
+    let at_sea = nest.exported(|nest| &nest.sea, None);
+    let group = group_at_sea(&mut nest);
+    join(&mut nest, &group, sender, Part::Sends);
+    for node in [near, at_sea] {
+        join(&mut nest, &group, node, Part::Receives);
+        assert!(is_in_group(&nest, node));
+    }
+    let arrive = |nest: &mut Nest| {
+        let before = [near, at_sea].map(|it| nest.world.nodes[it].received.len());
+        for _ in 0..5 {
+            nest.world.nodes[sender].core.send(group.name(), 7, b"all", nest.world.now).unwrap();
+            nest.world.run(SECOND / 5);
+        }
+        nest.world.run(SECOND);
+        [0, 1].map(|it| nest.world.nodes[[near, at_sea][it]].received.len() - before[it])
+    };
+    assert_eq!(arrive(&mut nest), [5, 5]);
+    let (sea, land) = (nest.sea.border, nest.land.border);
+    nest.world.demand_of_outside(sea);
+    assert_eq!(arrive(&mut nest), [0, 0]);
+    assert!(nest.dropped(&nest.sea, DropReason::Unstamped) > 0);
+    let credential = nest.world.capability(sea, PRINCIPAL, 0);
+    give(&mut nest, land, credential);
+    nest.world.run(5 * SECOND);
+    let billed = nest.world.billed(sea, PRINCIPAL);
+    assert_eq!(arrive(&mut nest), [5, 5]);
+    assert_eq!(nest.world.billed(sea, PRINCIPAL) - billed, 5);
 }
 
 /// One router of a domain, whose members pay nothing.

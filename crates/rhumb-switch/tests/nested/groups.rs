@@ -15,7 +15,7 @@ use super::{Nest, SECOND, Station, admit, contains};
 use crate::world::Stranger;
 
 /// A group that a node at sea serves.
-fn group_at_sea(nest: &mut Nest) -> Arc<Identity> {
+pub(super) fn group_at_sea(nest: &mut Nest) -> Arc<Identity> {
     let server = nest.exported(|nest| &nest.sea, None);
     let group = nest.world.identity(Role::Domain);
     let window = Window::starting(nest.world.now.unix_s(), 600);
@@ -26,7 +26,7 @@ fn group_at_sea(nest: &mut Nest) -> Arc<Identity> {
     group
 }
 
-fn join(nest: &mut Nest, group: &Identity, node: usize, part: Part) {
+pub(super) fn join(nest: &mut Nest, group: &Identity, node: usize, part: Part) {
     let rights = Rights::JOIN.and(Rights::PUBLISH);
     let membership = admit(&nest.world, group, None, nest.world.name(node), rights);
     let core = &mut nest.world.nodes[node].core;
@@ -34,7 +34,7 @@ fn join(nest: &mut Nest, group: &Identity, node: usize, part: Part) {
     nest.world.run(5 * SECOND);
 }
 
-fn is_in_group(nest: &Nest, node: usize) -> bool {
+pub(super) fn is_in_group(nest: &Nest, node: usize) -> bool {
     nest.world.nodes[node].events.iter().any(|it| matches!(it, Event::InGroup { .. }))
 }
 
