@@ -7,9 +7,11 @@ import queue
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 import urllib.request
 
+from rhumb.errors import Refused
 from rhumb.names import Name
 
 PATIENCE_S = 20
@@ -145,6 +147,18 @@ class Server:
         """What it tells about itself."""
         with urllib.request.urlopen(f"http://{self._admin}/status", timeout=PATIENCE_S) as answer:
             return json.load(answer)
+
+
+def eventually(look):
+    """What it returns, once it is something and nobody refuses: RIBs hear of each other's names a little later."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Refused):
+            seen = look()
+            if seen is not None:
+                return seen
+        time.sleep(0.05)
+    raise AssertionError("it did not happen in time")
 
 
 @contextlib.contextmanager

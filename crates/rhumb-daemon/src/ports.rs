@@ -5,6 +5,7 @@ pub mod associations;
 pub mod datagrams;
 pub mod door;
 pub mod offer;
+mod places;
 pub mod proxy;
 
 use std::io;

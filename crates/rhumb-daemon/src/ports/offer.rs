@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::places::Places;
 use super::{Carried, Seldom, carry, datagrams, reason, until_ended};
 use crate::ad_cert;
 use crate::admin::Admin;
@@ -98,14 +99,19 @@ impl Offer {
 
 async fn carry_streams(mut listener: Listener, program: Arc<Program>) {
     let mut connections = JoinSet::new();
+    let mut places = Places::new(MAX_AT_ONCE);
     while let Some(stream) = listener.accept().await {
         // Those that are done.
         while connections.try_join_next().is_some() {}
-        if connections.len() >= MAX_AT_ONCE {
+        let Some(place) = places.take(stream.peer()) else {
             stream.reset(BUSY);
             continue;
-        }
-        connections.spawn(Arc::clone(&program).serve(stream));
+        };
+        let serving = Arc::clone(&program).serve(stream);
+        connections.spawn(async move {
+            let _place = place;
+            serving.await;
+        });
     }
 }
 
