@@ -6,6 +6,8 @@
 mod nebula;
 mod ours;
 mod plain;
+#[allow(dead_code, reason = "it takes part in the bench of ends")]
+mod tun;
 mod wireguard;
 mod yggdrasil;
 mod zenoh;
@@ -56,6 +58,9 @@ pub(crate) struct Standing {
     pub(crate) metrics: Option<SocketAddr>,
     /// All others.
     pub(crate) others: Vec<Process>,
+    /// The addresses of client and server in the tunnel, if it is one for all programs.
+    #[allow(dead_code, reason = "for the bench of ends")]
+    pub(crate) tunnel: Option<[IpAddr; 2]>,
 }
 
 /// All there are.
@@ -70,6 +75,12 @@ pub(crate) fn all() -> [Contestant; 8] {
         nebula::contestant(),
         zenoh::contestant(),
     ]
+}
+
+/// Those that give programs addresses, and carry whatever they send.
+#[allow(dead_code, reason = "for the bench of ends")]
+pub(crate) fn tunnels() -> [Contestant; 4] {
+    [tun::contestant(), wireguard::in_go(), nebula::contestant(), yggdrasil::contestant()]
 }
 
 /// Sockets at client and server, as soon as their addresses are there.

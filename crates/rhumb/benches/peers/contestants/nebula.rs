@@ -44,6 +44,7 @@ fn start(ground: &Ground) -> Result<Standing, String> {
         router: Some(router),
         metrics: None,
         others: vec![client, server],
+        tunnel: Some(ips),
     })
 }
 

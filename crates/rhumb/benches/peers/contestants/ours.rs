@@ -31,7 +31,8 @@ pub(crate) fn contestant() -> Contestant {
     }
 }
 
-fn start(ground: &Ground) -> Result<Standing, String> {
+/// A RIB and a router, in this order, and what the router says of itself.
+pub(super) fn carriers(ground: &Ground) -> Result<(Process, Process, Ready), String> {
     let inside = &ground.place.router;
     for role in ["rib", "router"] {
         let file = format!("{role}.key");
@@ -49,9 +50,12 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let coalesce = ground.extent.coalesce_us.map(|us| format!("--coalesce-us={us}"));
     let last = ["--admin", "127.0.0.1:0"].into_iter().chain(coalesce.as_deref());
     let words: Vec<&str> = words.into_iter().chain(more).chain(last).collect();
-    let (router, Ready { name, address, admin }) =
-        serve("router", &words, (inside, Core::Measured), ground)?;
+    let (router, ready) = serve("router", &words, (inside, Core::Measured), ground)?;
+    Ok((rib, router, ready))
+}
 
+fn start(ground: &Ground) -> Result<Standing, String> {
+    let (rib, router, Ready { name, address, admin }) = carriers(ground)?;
     let now = member::now();
     let mut load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
     let join = |socket: &mut UdpSocket, facing: [u8; 4]| {
@@ -70,11 +74,17 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let has_label = |member: &Member| member.has_label_to(&destination);
     exchange_until(&mut source, &mut load.source, has_label)?;
     load.ends = Ends::Members { source, sink };
-    Ok(Standing { load: Box::new(load), router: Some(router), metrics: admin, others: vec![rib] })
+    Ok(Standing {
+        load: Box::new(load),
+        router: Some(router),
+        metrics: admin,
+        others: vec![rib],
+        tunnel: None,
+    })
 }
 
 /// Starts a daemon of ours, and returns its name and address when it is ready.
-fn serve(
+pub(super) fn serve(
     name: &str,
     words: &[&str],
     inside: (&Namespace, Core),
@@ -87,19 +97,23 @@ fn serve(
     let ready: Value = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
     let field = |key: &str| ready[key].as_str().unwrap_or_default();
     let name = field("name").parse().map_err(|error| format!("{line}: {error}"))?;
-    let address = field("address").parse().map_err(|error| format!("{line}: {error}"))?;
+    let address = field("address").parse().unwrap_or(NOWHERE);
     let admin = field("admin").parse().ok();
     Ok((process, Ready { name, address, admin }))
 }
 
+/// Of what has none.
+const NOWHERE: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
 /// What a daemon says of itself when it is ready.
-struct Ready {
-    name: Name,
-    address: SocketAddr,
-    admin: Option<SocketAddr>,
+pub(super) struct Ready {
+    pub(super) name: Name,
+    pub(super) address: SocketAddr,
+    pub(super) admin: Option<SocketAddr>,
 }
 
-fn rhumb(words: &[&str], folder: &Path) -> Command {
+pub(super) fn rhumb(words: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
     command.args(words).current_dir(folder).env("HOME", folder);
     command.env_remove("RUST_LOG").env_remove("RHUMB_PASSPHRASE");

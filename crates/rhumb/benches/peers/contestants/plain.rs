@@ -27,7 +27,13 @@ pub(crate) fn linux() -> Contestant {
         needs_forwarding: true,
         start: |ground| {
             let load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
-            Ok(Standing { load: Box::new(load), router: None, metrics: None, others: Vec::new() })
+            Ok(Standing {
+                load: Box::new(load),
+                router: None,
+                metrics: None,
+                others: Vec::new(),
+                tunnel: None,
+            })
         },
     }
 }
@@ -51,7 +57,13 @@ fn start_bare(ground: &Ground) -> Result<Standing, String> {
     let mut router = Process::start("bare", command, inside, &ground.folder)?;
     router.first_line()?;
     load.to = (ROUTER_FACING_CLIENT, PORT).into();
-    Ok(Standing { load: Box::new(load), router: Some(router), metrics: None, others: Vec::new() })
+    Ok(Standing {
+        load: Box::new(load),
+        router: Some(router),
+        metrics: None,
+        others: Vec::new(),
+        tunnel: None,
+    })
 }
 
 /// Sends whatever comes to `to`, in turns as a router's worker does, until it is killed.

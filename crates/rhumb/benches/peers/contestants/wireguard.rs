@@ -157,7 +157,8 @@ fn start(ground: &Ground, command: impl Fn(&str) -> Command) -> Result<Standing,
         server.start(command(&server.device), ground, &to_router("10.9.2.2"))?,
     ];
     let load = datagrams(place, [client.ip.into(), server.ip.into()], Ends::Plain)?;
-    Ok(Standing { load: Box::new(load), router: Some(hub), metrics: None, others })
+    let tunnel = Some([client.ip.into(), server.ip.into()]);
+    Ok(Standing { load: Box::new(load), router: Some(hub), metrics: None, others, tunnel })
 }
 
 /// What WireGuard's 60 bytes over IPv4 leave.

@@ -70,7 +70,13 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let server = Process::start("subscriber", command, (&place.server, Core::Load), folder)?;
     let orders = client.take_input()?;
     let load = Messages { publisher: client, orders, answers: 1 };
-    Ok(Standing { load: Box::new(load), router: Some(router), metrics: None, others: vec![server] })
+    Ok(Standing {
+        load: Box::new(load),
+        router: Some(router),
+        metrics: None,
+        others: vec![server],
+        tunnel: None,
+    })
 }
 
 /// Makes an authority and a certificate of the router's.

@@ -1,0 +1,258 @@
+//! `rhumb tun` and other programs that give a host an address which everything can use: client,
+//! router and server in network namespaces of their own, and one TCP connection of iperf3 through
+//! each of them in turns, with the CPU time of all their processes.
+//!
+//! Run by `cargo xtask bench ends`, as root; `--json` prints one object. The first run installs the
+//! peers into the target folder. `cargo bench -p rhumb --bench ends -- NAME..` measures those
+//! alone; `--rounds=N` that many times.
+#![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "shared with the bench of peers, which uses all of it"
+)]
+
+mod calls;
+#[path = "../../../rhumb-switch/benches/switch/chance.rs"]
+mod chance;
+mod contestants;
+mod install;
+mod leftovers;
+mod load;
+#[path = "../../../rhumb-switch/benches/switch/machine.rs"]
+mod machine;
+#[path = "../../../rhumb-switch/benches/switch/member.rs"]
+mod member;
+#[path = "../../../rhumb-switch/benches/switch/namespace.rs"]
+mod namespace;
+mod place;
+mod process;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use contestants::{Contestant, Ground, Standing};
+use install::Tools;
+use machine::{Core, median};
+use place::Place;
+use process::{Process, output_of};
+use serde_json::{Map, Value, json};
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    /// What our router is told of coalescing, if not its default.
+    pub(crate) coalesce_us: Option<u64>,
+}
+
+/// What one contestant showed in one round.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    mbit_per_s: f64,
+    /// CPU seconds of the router's process, and of those at both ends, for a gigabyte.
+    router_cpu_s_per_gb: f64,
+    ends_cpu_s_per_gb: f64,
+    round_trip_ms: f64,
+    repeated_segments: f64,
+}
+
+/// One of the figures of a turn.
+type Figure = fn(&Turn) -> f64;
+
+/// A contestant, and what it showed in each round; a round stands in the same place for all.
+type Turns = Vec<(&'static str, Vec<Option<Turn>>)>;
+
+fn main() {
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
+    let is_json = words.iter().any(|word| word == "--json");
+    let only: Vec<&str> =
+        words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
+    let rounds = words.iter().find_map(|word| word.strip_prefix("--rounds=")?.parse().ok());
+    match measure(&only, rounds.unwrap_or(ROUNDS)) {
+        Ok((conditions, turns)) => report(&conditions, &turns, is_json),
+        Err(problem) => {
+            eprintln!("{problem}");
+            std::process::exit(2);
+        }
+    }
+}
+
+fn measure(only: &[&str], rounds: usize) -> Result<(Map<String, Value>, Turns), String> {
+    leftovers::remove_at_signals()?;
+    let place = Place::new().map_err(|problem| {
+        format!("tunnels are measured in network namespaces, as root: {problem}")
+    })?;
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+    let folder = home.join("turn");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let wanted = |name: &str| only.is_empty() || only.contains(&name);
+    let all = contestants::tunnels().into_iter().filter(|one| wanted(one.name));
+    let all: Vec<Contestant> = all.collect();
+    let tools = Tools::install(&home, |name| all.iter().any(|one| one.name == name));
+    let mut left_out: Map<String, Value> =
+        tools.lacking.iter().map(|(name, why)| ((*name).to_owned(), why.as_str().into())).collect();
+    let ground = Ground { place, folder, tools, extent: Extent { coalesce_us: None } };
+    let all: Vec<Contestant> = all.into_iter().filter(|one| !ground.tools.lack(one.name)).collect();
+    machine::pin(Core::Load);
+    let mut turns: Turns = all.iter().map(|one| (one.name, Vec::new())).collect();
+    for round in 1..=rounds {
+        for (contestant, (name, turns)) in all.iter().zip(&mut turns) {
+            let outcome = turn(contestant, &ground);
+            leftovers::remove();
+            if let Err(problem) = &outcome {
+                eprintln!("{name}, round {round}: {problem}");
+                left_out.insert(format!("{name}, round {round}"), problem.as_str().into());
+            }
+            turns.push(outcome.ok());
+        }
+    }
+    let about = all.iter().map(|one| (one.name.to_owned(), one.about.as_str().into()));
+    let mut conditions = machine::conditions();
+    conditions.remove("cipher");
+    conditions.insert("contestants".to_owned(), Value::Object(about.collect()));
+    conditions.insert("path".to_owned(), PATH.into());
+    conditions.insert("load".to_owned(), format!("one TCP connection of iperf3 for {SECONDS} s; {rounds} rounds, every contestant started afresh in each; medians").into());
+    left_out.insert("wireguard of the kernel".to_owned(), NO_PROCESS.into());
+    conditions.insert("left_out".to_owned(), Value::Object(left_out));
+    Ok((conditions, turns))
+}
+
+/// Sets a contestant up, measures it, and ends it.
+fn turn(contestant: &Contestant, ground: &Ground) -> Result<Turn, String> {
+    ground.place.set_forwarding(contestant.needs_forwarding)?;
+    let mut standing = (contestant.start)(ground)?;
+    let [_, server] = standing.tunnel.ok_or("it is no tunnel")?;
+    let mut command = Command::new("iperf3");
+    command.args(["-s", "-B", &server.to_string()]);
+    let _listener =
+        Process::start("iperf3", command, (&ground.place.server, Core::Load), &ground.folder)?;
+    let outcome = iperf(&standing, server, ground);
+    // What a process said before it ended explains more than that nothing arrives.
+    let all = standing.router.iter_mut().chain(&mut standing.others);
+    all.into_iter().try_for_each(Process::check)?;
+    outcome
+}
+
+fn iperf(standing: &Standing, server: IpAddr, ground: &Ground) -> Result<Turn, String> {
+    let client = |seconds: u64| {
+        let mut command = Command::new("iperf3");
+        let (seconds, server) = (seconds.to_string(), server.to_string());
+        command.args(["--json", "--connect-timeout", "3000", "-t", &seconds, "-c", &server]);
+        let text = output_of(command, &ground.place.client)?;
+        let seen: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        // Its code does not always say so.
+        match seen["error"].as_str() {
+            Some(problem) => Err(format!("iperf3: {problem}")),
+            None => Ok(seen),
+        }
+    };
+    // The first finds the way, which may take a moment.
+    let mut attempts = 0;
+    while let Err(problem) = client(1) {
+        attempts += 1;
+        if attempts == ATTEMPTS {
+            return Err(problem);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let cpu = || -> [f64; 2] {
+        let router = standing.router.as_ref().map_or(0.0, |it| it.cpu().as_secs_f64());
+        [router, standing.others.iter().map(|it| it.cpu().as_secs_f64()).sum()]
+    };
+    let before = cpu();
+    let seen = client(SECONDS)?;
+    let after = cpu();
+    let end = &seen["end"];
+    let number = |value: &Value| value.as_f64().ok_or_else(|| format!("iperf3 says {end}"));
+    let gigabytes = number(&end["sum_received"]["bytes"])? / 1e9;
+    Ok(Turn {
+        mbit_per_s: number(&end["sum_received"]["bits_per_second"])? / 1e6,
+        router_cpu_s_per_gb: (after[0] - before[0]) / gigabytes,
+        ends_cpu_s_per_gb: (after[1] - before[1]) / gigabytes,
+        round_trip_ms: number(&end["streams"][0]["sender"]["mean_rtt"])? / 1e3,
+        repeated_segments: number(&end["sum_sent"]["retransmits"])?,
+    })
+}
+
+fn report(conditions: &Map<String, Value>, turns: &Turns, is_json: bool) {
+    let row = |turns: &[Option<Turn>]| -> Map<String, Value> {
+        let middle = |of: Figure| some_median(turns.iter().flatten().map(of).collect());
+        FIGURES.iter().map(|(name, of)| ((*name).to_owned(), json!(middle(*of)))).collect()
+    };
+    let rows: BTreeMap<&str, Map<String, Value>> =
+        turns.iter().map(|(name, turns)| (*name, row(turns))).collect();
+    let targets = targets(turns);
+    if is_json {
+        let object = json!({
+            "bench": "ends", "conditions": conditions, "rows": rows, "targets": targets,
+        });
+        println!("{object}");
+        return;
+    }
+    for (name, value) in conditions {
+        println!("{name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+    for (name, row) in &rows {
+        println!("\n{name}");
+        row.iter().for_each(|(figure, value)| println!("  {figure:<24}{value}"));
+    }
+    println!();
+    for target in &targets {
+        let verdict = if target["met"] == json!(true) { "met" } else { "MISSED" };
+        println!("{verdict:<8}{}: {}, {}", target["name"], target["value"], target["target"]);
+    }
+}
+
+/// What issue and documents ask for, each in terms of the others' in the same round.
+fn targets(turns: &Turns) -> Vec<Value> {
+    let others: Vec<_> = turns.iter().filter(|(name, _)| *name != OURS).collect();
+    let Some((_, ours)) = turns.iter().find(|(name, _)| *name == OURS) else { return Vec::new() };
+    let rated = |others: &dyn Fn(usize) -> Option<f64>, of: Figure| {
+        let ratios = ours.iter().enumerate();
+        let ratios = ratios.filter_map(|(round, own)| Some(of(own.as_ref()?) / others(round)?));
+        some_median(ratios.collect())
+    };
+    let rate: Figure = |it| it.mbit_per_s;
+    let best = |round: usize| {
+        let rates = others.iter().filter_map(|(_, turns)| turns[round].as_ref().map(rate));
+        rates.max_by(f64::total_cmp)
+    };
+    let mut targets = Vec::new();
+    if let Some(value) = rated(&best, rate) {
+        let name = "throughput over one router, to that of the best other";
+        targets.push(json!({
+            "name": name, "value": value, "target": "at least 1.2", "met": value >= 1.2,
+        }));
+    }
+    let cpu: Figure = |it| it.router_cpu_s_per_gb + it.ends_cpu_s_per_gb;
+    for (name, turns) in &others {
+        if let Some(value) = rated(&|round| turns[round].as_ref().map(cpu), cpu) {
+            let name = format!("CPU time per gigabyte of all processes, to that of {name}");
+            let met = value < 1.0;
+            targets.push(json!({ "name": name, "value": value, "target": "below 1", "met": met }));
+        }
+    }
+    targets
+}
+
+fn some_median(values: Vec<f64>) -> Option<f64> {
+    (!values.is_empty()).then(|| (median(values.into_iter()) * 1000.0).round() / 1000.0)
+}
+
+const FIGURES: [(&str, Figure); 5] = [
+    ("mbit_per_s", |it| it.mbit_per_s),
+    ("router_cpu_s_per_gb", |it| it.router_cpu_s_per_gb),
+    ("ends_cpu_s_per_gb", |it| it.ends_cpu_s_per_gb),
+    ("round_trip_ms", |it| it.round_trip_ms),
+    ("repeated_segments", |it| it.repeated_segments),
+];
+const OURS: &str = "rhumb-tun";
+const NO_PROCESS: &str = "its CPU time belongs to no process, and not every kernel has it";
+const ROUNDS: usize = 5;
+const SECONDS: u64 = 4;
+const ATTEMPTS: usize = 8;
+const PATH: &str = "client, router and server in namespaces joined by two veth pairs, MTU 1500, runs cut in software, NAPI GRO on arrival; router on core 1, ends and iperf3 on core 0. wireguard-go: the router is a hub; nebula: a relay; yggdrasil: a node on the way; rhumb: a router";
