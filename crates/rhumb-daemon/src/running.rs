@@ -135,12 +135,8 @@ impl Counter {
     /// When another node runs for this user, or there is no place.
     pub fn open() -> Outcome<Self> {
         let path = usual_socket(FILE)?;
-        let listener = daemon::bind_socket(&path, &|| {
-            format!(
-                "another node runs for this user ({}); end it, or give commands = false in [up]",
-                path.display()
-            )
-        })?;
+        let how = "another node runs for this user: end it, or give commands = false in [up]";
+        let listener = daemon::bind_socket(&path, "socket", how)?;
         let listener = UnixListener::from_std(listener).map_err(Failure::setup)?;
         Ok(Self { listener, path })
     }

@@ -118,13 +118,8 @@ impl Listener {
             Admin::Socket(path) => {
                 // Programs are told a path that holds in any folder.
                 let path = std::path::absolute(path).map_err(Failure::setup)?;
-                let in_use = || {
-                    format!(
-                        "admin socket {} is in use by another process; give another path with --admin",
-                        path.display()
-                    )
-                };
-                Ok((Self::Socket(bind_socket(&path, &in_use)?), Admin::Socket(path)))
+                let how = "give another path with --admin";
+                Ok((Self::Socket(bind_socket(&path, "admin socket", how)?), Admin::Socket(path)))
             }
             Admin::Usual => Err(Failure::setup_text("the admin socket has no path")),
         }
@@ -145,14 +140,16 @@ fn bind_address(address: SocketAddr) -> Outcome<TcpListener> {
 }
 
 /// Listens on a socket that its owner alone may open. One that a killed process left behind is
-/// replaced; one that answers is not, and `in_use` says so, nor is anything else.
-pub(crate) fn bind_socket(path: &Path, in_use: &dyn Fn() -> String) -> Outcome<UnixListener> {
-    let failed =
-        |error: std::io::Error| Failure::setup_text(format!("socket {}: {error}", path.display()));
+/// replaced; one that answers is not, nor is anything else: `kind` says what it is, `how` what to
+/// do.
+pub(crate) fn bind_socket(path: &Path, kind: &str, how: &str) -> Outcome<UnixListener> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| Failure::setup_text(format!("{kind} {shown}: {error}"));
     let found = std::fs::symlink_metadata(path);
     if found.is_ok_and(|found| found.file_type().is_socket()) {
         if UnixStream::connect(path).is_ok() {
-            return Err(Failure::setup_text(in_use()));
+            let problem = format!("{kind} {shown} is in use by another process; {how}");
+            return Err(Failure::setup_text(problem));
         }
         std::fs::remove_file(path).map_err(failed)?;
     }
