@@ -414,40 +414,15 @@ class HalfForm:
         return Half(fields["is_second"], bytes.fromhex(fields["bytes"])).encode()
 
 
-class TransferForm:
-    """Section 9.1. Field names are those of the table there."""
-
-    KINDS = {
-        1: (transfers.Offer, ("length", "sha256", "name")),
-        2: (transfers.Accept, ("window",)),
-        3: (transfers.Chunk, ("number", "acknowledge_every", "offset", "bytes")),
-        4: (transfers.Ack, ("cumulative", "window", "newest", "ranges")),
-        5: (transfers.Finished, ("verdict",)),
-        6: (transfers.Cancel, ("reason",)),
-    }
-
+class OfferForm:
     def decode(self, octets, _):
-        found = transfers.parse(octets)
-        (kind,) = (kind for kind, (message, _) in self.KINDS.items() if isinstance(found, message))
-        fields = {"kind": kind, "transfer": f"{found.transfer:016x}"}
-        for field in self.KINDS[kind][1]:
-            value = getattr(found, "content" if field == "bytes" else field)
-            if isinstance(value, bytes):
-                value = value.hex()
-            elif isinstance(value, tuple):
-                value = [list(pair) for pair in value]
-            fields[field] = value
-        return fields
+        found = transfers.Offer.parse(octets)
+        sha256 = found.sha256.hex()
+        return {"transfer": f"{found.transfer:016x}", "length": found.length, "sha256": sha256, "name": found.name}
 
     def encode(self, fields):
-        message, names = self.KINDS[fields["kind"]]
-        values = [fields[name] for name in names]
-        for position, name in enumerate(names):
-            if name in ("sha256", "bytes"):
-                values[position] = bytes.fromhex(values[position])
-            elif name == "ranges":
-                values[position] = tuple(tuple(pair) for pair in values[position])
-        return message(int(fields["transfer"], 16), *values).encode()
+        sha256 = bytes.fromhex(fields["sha256"])
+        return transfers.Offer(int(fields["transfer"], 16), fields["length"], sha256, fields["name"]).encode()
 
 
 class SealedHeaderForm:
@@ -621,7 +596,7 @@ FORMS = {
     }),
     "half": HalfForm(),
     "payload": PayloadForm(),
-    "transfer message": TransferForm(),
+    "offer": OfferForm(),
     "sealed header": SealedHeaderForm(),
     "sealed datagram": DatagramForm(),
     "datagram": DatagramForm(),

@@ -18,7 +18,6 @@ from rhumb.names import Name
 from rhumb.node import Node, RibClient
 from rhumb.payloads import Payload
 from rhumb.session import Session
-from rhumb.transfers import receive_file, send_file
 
 
 class WithTheBinary(unittest.TestCase):
@@ -151,29 +150,6 @@ class WithTheBinary(unittest.TestCase):
             ping = self.network.start("ping", str(node.name), "--count", "3", "--router", self.network.far.text)
             self.assertEqual(ping.wait(), 0)
 
-    def test_python_sends_files_to_rust(self):
-        node = self.join()
-        for size in (0, 1, 300_000):
-            content = os.urandom(size)
-            send_file(node, self.rust_name, f"from python {size}", content)
-            received = self.rust.next_object()
-            self.assertEqual((received["bytes"], received["from"]), (size, str(node.name)))
-            with open(self.network.path(f"from python {size}"), "rb") as file:
-                self.assertEqual(file.read(), content)
-
-    def test_rust_sends_files_to_python(self):
-        node = self.join()
-        sender_name = self.network.keygen("node", "sender.key")
-        for size in (0, 1, 300_000):
-            file_name, content = f"from rust {size}", os.urandom(size)
-            with open(self.network.path(file_name), "wb") as file:
-                file.write(content)
-            send = self.network.start(
-                "send", file_name, "--to", str(node.name), "--key", "sender.key", "--router", self.network.far.text
-            )
-            self.assertEqual(receive_file(node), (sender_name, file_name, content))
-            self.assertEqual(send.wait(), 0)
-
     def test_texts_cross_two_routers_with_port_and_source(self):
         near, far = self.join(), self.join(self.network.far)
         near.send_text(far.name, 7, "good day")
@@ -271,9 +247,6 @@ class WithTheBinary(unittest.TestCase):
     def test_dtls_1_3_in_an_initial(self):
         node = self.join(is_native=True)
         node.ping(self.rust_name)
-        content = os.urandom(10_000)
-        send_file(node, self.rust_name, "from a native", content)
-        self.assertEqual(self.rust.next_object()["bytes"], len(content))
 
     def test_dtls_1_3_with_the_cookie_of_dtls(self):
         identity = Identity.generate()

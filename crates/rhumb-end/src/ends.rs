@@ -308,6 +308,26 @@ impl Ends {
         self.usable(local, peer).filter(|id| self.is_open(*id))
     }
 
+    /// As [`Ends::connect`], and begins one though there is one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect_anew(
+        &mut self,
+        local: Name,
+        peer: Name,
+        now: Now,
+    ) -> Result<ConnectionId, EndError> {
+        self.clock.set(now);
+        self.begin(local, peer, now)
+    }
+
+    /// Whether the other end began it, and no rule chose it.
+    pub fn is_strangers(&self, id: ConnectionId) -> bool {
+        let origin = self.connections.get(&id).map(|it| it.origin);
+        origin == Some(Origin::Theirs { is_stranger: true })
+    }
+
     /// Whether a connection is made.
     pub fn is_open(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|it| matches!(it.phase, Phase::Open { .. }))

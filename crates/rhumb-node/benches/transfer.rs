@@ -4,9 +4,8 @@
 //! Three threads share the cores: sending node, router, receiving node. The bare run moves
 //! datagrams of the same size in the same batches over the same two hops, one thread, without keys,
 //! names, acknowledgements or files: what remains of a transfer when all that this suite adds is
-//! taken away. The same bytes go over a stream of a connection, too, which is encrypted from end to
-//! end beside the hops; both ends hash them, as both ends of a transfer do. All runs alternate;
-//! ratios are of rates, and of CPU time, which other load on the machine moves less than it moves
+//! taken away. Files are encrypted from end to end beside the hops, and hashed at the receiver. All
+//! runs alternate; ratios are of CPU time, which other load on the machine moves less than it moves
 //! the wall clock.
 //!
 //! Run by `cargo xtask bench transfer`; `--json` prints one object. Takes about half a minute.
@@ -20,17 +19,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::digest;
 use machine::median;
 use relay::{Behaviour, Relay};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
-use rhumb_node::transfer::{ReadAt, ReceiverConfig, WriteAt, sha256_of};
-use rhumb_node::{Admits, Config, Node};
+use rhumb_node::transfer::{ReadAt, WriteAt, sha256_of};
+use rhumb_node::{Config, Node};
 use rhumb_trust::Identity;
 use rhumb_wire::transfer::{FileName, Offer};
 use rhumb_wire::{Batch, Role};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const FILE_BYTES: u64 = 256 << 20;
 const ROUNDS: usize = 5;
@@ -42,67 +39,33 @@ const BATCH_DATAGRAMS: u64 = 64;
 /// Two passes of AES-GCM at each of two hops and two of SHA-256, each about as dear as all that the
 /// bare run does to a byte, and half as much again for everything else.
 const AT_MOST: f64 = 10.0;
-/// What the rate of a stream has to be of a transfer's, if transfers are to go over streams; and
-/// what it may cost, which tells more where others are at work beside.
-const STREAM_AT_LEAST: f64 = 0.9;
-const STREAM_CPU_AT_MOST: f64 = 1.1;
-
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        rounds.push([
-            Run::of(|| runtime.block_on(transfer())),
-            Run::of(bare),
-            Run::of(|| runtime.block_on(stream())),
-        ]);
+        rounds.push([Run::of(|| runtime.block_on(transfer())), Run::of(bare)]);
     }
     let ratio = median(
-        rounds
-            .iter()
-            .map(|[transfer, bare, _]| transfer.cpu.as_secs_f64() / bare.cpu.as_secs_f64()),
+        rounds.iter().map(|[transfer, bare]| transfer.cpu.as_secs_f64() / bare.cpu.as_secs_f64()),
     );
-    let rate = median(
-        rounds
-            .iter()
-            .map(|[transfer, _, stream]| transfer.wall.as_secs_f64() / stream.wall.as_secs_f64()),
-    );
-    let [transfers, bares, streams] =
-        [0, 1, 2].map(|at| Figures::of(rounds.iter().map(move |it| &it[at])));
-    let cpu = median(
-        rounds
-            .iter()
-            .map(|[transfer, _, stream]| stream.cpu.as_secs_f64() / transfer.cpu.as_secs_f64()),
-    );
-    let cpu_met = cpu <= STREAM_CPU_AT_MOST;
-    let rate_met = rate >= STREAM_AT_LEAST;
+    let [transfers, bares] = [0, 1].map(|at| Figures::of(rounds.iter().map(move |it| &it[at])));
     let met = ratio <= AT_MOST;
     if json {
         let conditions = conditions().map(|(name, value)| format!("{name:?}:{value:?}")).join(",");
         println!(
-            "{{\"bench\":\"transfer\",\"conditions\":{{{conditions}}},\"transfer\":{},\"bare\":{},\"stream\":{},\
-             \"targets\":[{{\"name\":\"stream_rate_against_transfer\",\"value\":{rate:.2},\"target\":\"at least {STREAM_AT_LEAST}\",\"met\":{rate_met}}},{{\"name\":\"stream_cpu_against_transfer\",\"value\":{cpu:.2},\"target\":\"at most {STREAM_CPU_AT_MOST}\",\"met\":{cpu_met}}},{{\"name\":\"cpu_against_bare\",\"value\":{ratio:.2},\"target\":\"at most {AT_MOST}\",\"met\":{met}}}]}}",
+            "{{\"bench\":\"transfer\",\"conditions\":{{{conditions}}},\"transfer\":{},\"bare\":{},\
+             \"targets\":[{{\"name\":\"cpu_against_bare\",\"value\":{ratio:.2},\"target\":\"at most {AT_MOST}\",\"met\":{met}}}]}}",
             transfers.json(),
             bares.json(),
-            streams.json(),
         );
     } else {
         println!("{}", conditions().map(|(name, value)| format!("{name}: {value}")).join("; "));
         println!("transfer: {}", transfers.text());
         println!("bare:     {}", bares.text());
-        println!("stream:   {}", streams.text());
         let verdict = if met { "met" } else { "MISSED" };
         println!("a transfer costs {ratio:.2} times the CPU, target at most {AT_MOST}: {verdict}");
-        let verdict = if rate_met { "met" } else { "MISSED" };
-        let cpu_verdict = if cpu_met { "met" } else { "MISSED" };
-        println!(
-            "a stream costs {cpu:.2} times a transfer's CPU, target at most {STREAM_CPU_AT_MOST}: {cpu_verdict}"
-        );
-        println!(
-            "a stream has {rate:.2} of a transfer's rate, target at least {STREAM_AT_LEAST}: {verdict}"
-        );
     }
 }
 
@@ -171,43 +134,10 @@ async fn transfer() {
     let offer = Offer { length: FILE_BYTES, sha256, name };
     let (sent, received) = tokio::join!(
         nodes[0].send_file(nodes[1].name(), Pattern, offer, |_| ()),
-        nodes[1].receive_file(ReceiverConfig::default(), |_, _| Ok(Pattern), |_| ()),
+        nodes[1].receive_file(|_, _| Ok(Pattern), |_| ()),
     );
     sent.expect("sent");
     received.expect("received");
-}
-
-/// As many bytes over a stream, hashed at both ends.
-async fn stream() {
-    let relay = Relay::start(Behaviour::default());
-    let mut nodes = Vec::new();
-    for _ in 0..2 {
-        let identity = Arc::new(Identity::generate(Role::Node, 1).expect("a key"));
-        nodes.push(Node::join(identity, Config::new(relay.address)).await.expect("joined"));
-    }
-    let mut listener = nodes[1].listen(1, Admits::Everybody).expect("a free port");
-    let sending = async {
-        let mut stream = nodes[0].open(nodes[1].name(), 1).await.expect("opened");
-        let (mut hash, part) = (digest::Context::new(&digest::SHA256), vec![0x5A; 64 << 10]);
-        for _ in 0..FILE_BYTES / part.len() as u64 {
-            hash.update(&part);
-            stream.write_all(&part).await.expect("written");
-        }
-        stream.deliver().await.expect("delivered");
-        hash.finish()
-    };
-    let receiving = async {
-        let mut stream = listener.accept().await.expect("accepted");
-        let (mut hash, mut part) = (digest::Context::new(&digest::SHA256), vec![0; 64 << 10]);
-        loop {
-            match stream.read(&mut part).await.expect("read") {
-                0 => break hash.finish(),
-                len => hash.update(&part[..len]),
-            }
-        }
-    };
-    let (sent, received) = tokio::join!(sending, receiving);
-    assert_eq!(sent.as_ref(), received.as_ref());
 }
 
 /// As many datagrams, over two hops, in batches.

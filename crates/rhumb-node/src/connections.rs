@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use rhumb_end::{
     Admits, ConnectionId, ConnectionStatus, EndError, Ends, StreamError, StreamId, Way, WriteError,
 };
+use rhumb_trust::Now;
 use rhumb_wire::Name;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
@@ -91,9 +92,7 @@ impl Node {
     /// # Errors
     /// When the port has a listener.
     pub fn listen(&self, port: u16, admits: Admits) -> Result<Listener, NodeError> {
-        let arrivals = self.handle.connections().listen(port, admits);
-        let arrivals = arrivals.ok_or(NodeError::PortInUse { port })?;
-        Ok(Listener { handle: self.handle.clone(), port, arrivals })
+        Listener::open(&self.handle, port, admits)
     }
 
     /// The connections that there are.
@@ -114,7 +113,26 @@ impl Service {
 
 impl Handle {
     pub(crate) async fn connect(&self, local: Name, peer: Name) -> Result<Connection, EndError> {
-        let begun = self.connections().with(|state, now| state.connect(local, peer, now));
+        self.connect_by(local, peer, Ends::connect).await
+    }
+
+    /// As [`Handle::connect`], by a connection that nobody has used before: the one that there is
+    /// may lead to a server that is no more.
+    pub(crate) async fn connect_anew(
+        &self,
+        local: Name,
+        peer: Name,
+    ) -> Result<Connection, EndError> {
+        self.connect_by(local, peer, Ends::connect_anew).await
+    }
+
+    async fn connect_by(
+        &self,
+        local: Name,
+        peer: Name,
+        by: fn(&mut Ends, Name, Name, Now) -> Result<ConnectionId, EndError>,
+    ) -> Result<Connection, EndError> {
+        let begun = self.connections().with(|state, now| state.connect(local, peer, by, now));
         let (id, connected) = begun?;
         let connection = Connection(Arc::new(Kept { handle: self.clone(), id, peer }));
         connected.await.unwrap_or(Err(EndError::Closed))?;
@@ -176,6 +194,12 @@ impl Drop for Kept {
 }
 
 impl Listener {
+    pub(crate) fn open(handle: &Handle, port: u16, admits: Admits) -> Result<Self, NodeError> {
+        let arrivals = handle.connections().listen(port, admits);
+        let arrivals = arrivals.ok_or(NodeError::PortInUse { port })?;
+        Ok(Self { handle: handle.clone(), port, arrivals })
+    }
+
     /// The next stream that was opened; `None` when the node has left.
     pub async fn accept(&mut self) -> Option<Stream> {
         let Arrived { id, stream, local, peer, port } = self.arrivals.recv().await?;
@@ -207,6 +231,11 @@ impl Stream {
     /// This end's name: the node's own, or one that it serves.
     pub fn local(&self) -> Name {
         self.local
+    }
+
+    /// Whether the peer is a stranger, whom neither a rule nor this end chose.
+    pub(crate) fn is_strangers(&self) -> bool {
+        self.handle.connections().with(|state, _| state.ends.is_strangers(self.id))
     }
 
     /// The port that it was opened to.

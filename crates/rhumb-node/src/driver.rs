@@ -1,6 +1,6 @@
-//! A node's own thread: it moves datagrams between the socket and the [`Core`], serves the handles'
-//! orders, and runs the file transfers. It has a thread to itself because it encrypts, reads and
-//! writes files: work that would hold up the tasks of an executor.
+//! A node's own thread: it moves datagrams between the socket and the [`Core`], and serves the
+//! handles' orders. It has a thread to itself because it encrypts: work that would hold up the
+//! tasks of an executor.
 //!
 //! One turn, over and over:
 //! 1. per batch: receive, [`Core::handle_batch`], deliver what arrived;
@@ -21,7 +21,6 @@ mod orders;
 mod pings;
 mod serving;
 mod standing;
-mod transfers;
 mod watched;
 
 use std::collections::HashMap;
@@ -46,8 +45,6 @@ pub(crate) use orders::{Inbox, Order, Outgoing, PingAnswer, PingOrder, Shared};
 pub use serving::ServiceState;
 pub(crate) use standing::StandingNews;
 pub use standing::{Standing, StandingWatch};
-pub(crate) use transfers::{AnySink, AnySource, Reception, Shipment};
-pub use transfers::{ReceiveReport, SendReport};
 
 use crate::clock::now;
 use crate::core::{Core, DropReason, Event, SendFailure};
@@ -55,7 +52,6 @@ use crate::discovery::Links;
 use crate::{Message, NodeError, Refusal, SendError, ServeError, Status};
 use grouping::Grouping;
 use pings::{PingNack, Pings};
-use transfers::Transfers;
 use watched::Watched;
 
 /// What a node's thread works with.
@@ -67,7 +63,6 @@ pub(crate) struct Driver {
     inbox: Inbox,
     ports: HashMap<u16, mpsc::Sender<Message>>,
     pings: Pings,
-    transfers: Transfers,
     serving: Watched<ServiceState>,
     grouping: Grouping,
     /// Names that are to be served no more, once their connections have been told.
@@ -81,7 +76,7 @@ pub(crate) struct Driver {
     outgoing: Batch,
 }
 
-/// The way out: transfers get a moment to say their last words before the name is withdrawn.
+/// The way out: connections get a moment to say their last words before the name is withdrawn.
 struct Leaving {
     by: Instant,
     withdrawn: bool,
@@ -111,7 +106,6 @@ impl Driver {
             inbox,
             ports: HashMap::new(),
             pings: Pings::default(),
-            transfers: Transfers::default(),
             serving: Watched::default(),
             grouping: Grouping::default(),
             unserved: Vec::new(),
@@ -159,7 +153,6 @@ impl Driver {
                 self.core.stop_serving(name);
             }
         }
-        self.transfers.settle(now);
         self.tell_joined(now);
         if self.core.is_over() {
             return Err(End::Over);
@@ -178,7 +171,6 @@ impl Driver {
         let mut since = Instant::now();
         for arrival in self.core.arrivals(&self.incoming) {
             let outcome = match arrival.kind {
-                PayloadKind::Transfer => self.transfers.handle(&arrival, self.core.senders(), now),
                 PayloadKind::Connection | PayloadKind::Half => {
                     let standing = self.core.senders().standing(&arrival.from);
                     since = connections.handle(&arrival, standing, since, now);
@@ -204,9 +196,6 @@ impl Driver {
         drop(connections);
         for reason in dropped {
             self.core.count_drop(reason);
-        }
-        while let Some(refusal) = self.transfers.poll_refusal() {
-            self.tell_refusal(refusal);
         }
     }
 
@@ -290,8 +279,6 @@ impl Driver {
             Order::Status { done } => {
                 let _ = done.send(self.status(now));
             }
-            Order::Ship(shipment) => self.transfers.ship(shipment, &self.core, now),
-            Order::Receive(reception) => self.transfers.expect(reception),
             Order::Leave { done } => self.begin_leaving(Some(done), now),
         }
     }
@@ -364,11 +351,8 @@ impl Driver {
                     self.connections.lock().ends.unreachable(to, now);
                 }
                 Event::Joined { .. } => self.connections.lock().ends.rejoined(now),
-                Event::Nacked { to, reason } => {
-                    if let Reason::TooBig(len) = reason {
-                        self.shared.ledger.too_big(to, len, now.instant);
-                    }
-                    self.transfers.handle_nack(to, reason, now);
+                Event::Nacked { to, reason: Reason::TooBig(len) } => {
+                    self.shared.ledger.too_big(to, len, now.instant);
                 }
                 Event::Pong { tag, rtt, .. } => self.pings.handle_pong(tag, rtt),
                 Event::PingNacked { tag, reason, reporter, rtt, retried, evidence, .. } => {
@@ -397,13 +381,12 @@ impl Driver {
         self.outgoing.clear();
         self.ask_for_routers(now);
         self.core.poll_transmit(&mut self.outgoing, now);
-        let more_messages = self.transfers.transmit(&mut self.core, &mut self.outgoing, now);
         let more_payloads =
             self.connections.lock().transmit(&mut self.core, &mut self.outgoing, now);
         if !self.outgoing.is_empty() {
             self.socket.send(&self.outgoing).map_err(End::Socket)?;
         }
-        Ok(more_messages || more_payloads || self.core.has_more_to_send())
+        Ok(more_payloads || self.core.has_more_to_send())
     }
 
     /// Puts a query for every link into the batch, when one is due.
@@ -436,7 +419,6 @@ impl Driver {
                 connections_due,
                 self.core.poll_timeout(),
                 self.pings.poll_timeout(),
-                self.transfers.poll_timeout(),
                 self.joining.as_ref().map(Joining::deadline),
                 self.leaving.as_ref().filter(|it| !it.withdrawn).map(|it| it.by),
             ];
@@ -456,20 +438,18 @@ impl Driver {
             leaving.done.extend(done);
             return;
         }
-        self.transfers.cancel(now);
         self.connections.lock().ends.close_all(now);
         let by = now.instant + LAST_WORDS_WITHIN;
         self.leaving = Some(Leaving { by, withdrawn: false, done: done.into_iter().collect() });
     }
 
-    /// Withdraws the name once the transfers have said their last words.
+    /// Withdraws the name once connections have said their last words.
     fn go_on_leaving(&mut self, now: Now) {
         let Some(leaving) = self.leaving.as_mut().filter(|leaving| !leaving.withdrawn) else {
             return;
         };
-        let is_quiet = self.transfers.is_empty()
-            && !self.core.has_more_to_send()
-            && !self.connections.lock().ends.has_more_to_send();
+        let is_quiet =
+            !self.core.has_more_to_send() && !self.connections.lock().ends.has_more_to_send();
         if is_quiet || leaving.by <= now.instant || !self.core.is_joined() {
             leaving.withdrawn = true;
             self.core.leave(now);
@@ -542,7 +522,7 @@ fn log(event: &Event) {
     }
 }
 
-/// How long transfers may take for their last words, such as a receiver's verdict that got lost.
+/// How long connections may take for their last words.
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(1);
 /// A name of which nothing is ever learned: what is true of it is true of any name.
 const NOBODY: Name = Name([0; Name::LEN]);

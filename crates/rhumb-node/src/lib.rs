@@ -35,7 +35,7 @@
 //! | [`core`] | the node without I/O, for other drivers and for simulations |
 //! | [`ip`] | IP packets between names, without device and connections |
 //! | [`discovery`] | the links of a host, and the router's side of being found on them |
-//! | [`transfer`] | the two ends of a file transfer, without I/O |
+//! | [`transfer`] | what files are read from and written to, and why they do not arrive |
 
 #![forbid(unsafe_code)]
 
@@ -61,12 +61,13 @@ pub use config::{
 };
 pub use connections::{Connection, Listener, Stream, stream_error};
 pub use datagrams::{Port, PortSender};
-pub use driver::{GroupState, ReceiveReport, SendReport, ServiceState, Standing, StandingWatch};
+pub use driver::{GroupState, ServiceState, Standing, StandingWatch};
 pub use error::{GroupError, NodeError, PingError, SendError, ServeError};
 pub use group::Group;
 pub use node::{Hop, Message, Node, PingReply, PlainPort, Status};
 pub use senders::{Refusal, Wanted};
 pub use service::Service;
+pub use transfer::{ReceiveReport, SendReport};
 
 // What these are told and tell, so that a program needs this crate alone.
 pub use rhumb_end::{

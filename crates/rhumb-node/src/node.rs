@@ -14,7 +14,7 @@ use rhumb_trust::{
     Access, AdCert, Identity, LABEL, Membership, Removal, Verified, name_of, verify_statement,
 };
 use rhumb_wire::group::Part;
-use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
+use rhumb_wire::transfer::{CancelReason, Offer};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -22,15 +22,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::now;
 use crate::core::{Core, Drops, Seed, ServiceStatus, Traffic};
 use crate::driver::{
-    AnySink, AnySource, Connections, Driver, GroupState, Inbox, Joining, Order, Outgoing,
-    PingAnswer, PingOrder, Reception, ServiceState, Shared, Shipment, Standing, StandingNews,
-    StandingWatch,
+    Connections, Driver, GroupState, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder,
+    ServiceState, Shared, Standing, StandingNews, StandingWatch,
 };
-use crate::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt};
-use crate::{
-    Config, Group, NodeError, PingError, ReceiveReport, Refusal, RouterChoice, SendError,
-    SendReport, Service,
-};
+use crate::transfer::{self, Arrivals, ReadAt, ReceiveReport, SendReport, TransferError, WriteAt};
+use crate::{Config, Group, NodeError, PingError, Refusal, RouterChoice, SendError, Service};
 
 /// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone
 /// the last [`PlainPort`] and all streams and ports are dropped, or when told to
@@ -160,6 +156,7 @@ impl Node {
             publish_within: (!config.require_published).then_some(config.publish_within),
             shared: shared.clone(),
             connections,
+            arrivals: Arc::default(),
             standing,
             orders,
             datagrams,
@@ -350,13 +347,14 @@ impl Node {
         Ok(hops)
     }
 
-    /// Sends a file to `to`. It gets there whole and with the SHA-256 of `offer`, or this fails.
-    /// `progress` is told how many bytes have arrived, on the node's thread, so it should return
-    /// soon. Dropping the future stops the transfer.
+    /// Sends a file to `to`, encrypted from end to end. It gets there whole and with the SHA-256 of
+    /// `offer`, or this fails; it goes on where it was when its connection breaks, or another
+    /// server answers for the name. `progress` is told how many bytes have arrived. Dropping the
+    /// future stops the transfer.
     ///
     /// # Errors
-    /// When the receiver does not want the file, either end
-    /// cannot go on, or nothing arrives for 30 s.
+    /// When `to` is not reached, the receiver does not want the file, either end cannot go on, or
+    /// nothing arrives for 30 s.
     pub async fn send_file(
         &self,
         to: Name,
@@ -364,43 +362,22 @@ impl Node {
         offer: Offer,
         progress: impl FnMut(u64) + Send + 'static,
     ) -> Result<SendReport, TransferError> {
-        let mut id = [0; 8];
-        rand::fill(&mut id).map_err(|_| TransferError::Stopped)?;
-        let (done, sent) = oneshot::channel();
-        self.handle.order(Order::Ship(Shipment {
-            to,
-            id: TransferId(u64::from_be_bytes(id)),
-            offer,
-            source: AnySource(Box::new(source)),
-            progress: Box::new(progress),
-            done,
-        }));
-        sent.await.unwrap_or(Err(TransferError::Stopped))
+        transfer::send(self.handle.clone(), to, source, offer, progress).await
     }
 
-    /// Receives one file. `open` decides about each offer: it gives the place for the file,
-    /// or a reason to decline, and then the next offer is waited for. `progress` is told how
-    /// many bytes have arrived. Both are called on the node's thread, so they should return
-    /// soon. Dropping the future stops the transfer.
+    /// Receives one file. `open` decides about each offer: it gives the place for the file, or a
+    /// reason to decline, and then the next offer is waited for; it should return soon. `progress`
+    /// is told how many bytes have arrived. Dropping the future stops the transfer. Strangers'
+    /// files leave a quarter of what is waited for at once to names that the rules admit.
     ///
     /// # Errors
     /// When either end cannot go on, or the sender falls silent.
     pub async fn receive_file<W: WriteAt + Send + 'static>(
         &self,
-        config: ReceiverConfig,
-        mut open: impl FnMut(Name, &Offer) -> Result<W, CancelReason> + Send + 'static,
+        open: impl FnMut(Name, &Offer) -> Result<W, CancelReason> + Send + 'static,
         progress: impl FnMut(u64) + Send + 'static,
     ) -> Result<ReceiveReport, TransferError> {
-        let (done, received) = oneshot::channel();
-        self.handle.order(Order::Receive(Reception {
-            config,
-            open: Box::new(move |from, offer| {
-                open(from, offer).map(|sink| AnySink(Box::new(sink)))
-            }),
-            progress: Box::new(progress),
-            done,
-        }));
-        received.await.unwrap_or(Err(TransferError::Stopped))
+        transfer::receive(&self.handle, open, progress).await
     }
 
     /// Goes by other rules about who may send to this node ([`Config::access`])
@@ -493,6 +470,8 @@ pub(crate) struct Handle {
     publish_within: Option<Duration>,
     shared: Arc<Shared>,
     connections: Arc<Connections>,
+    /// The files that arrive.
+    arrivals: Arc<Arrivals>,
     standing: watch::Receiver<Standing>,
     orders: mpsc::UnboundedSender<Order>,
     datagrams: mpsc::Sender<Outgoing>,
@@ -527,6 +506,11 @@ impl Handle {
     /// What it shares with the thread of connections.
     pub(crate) fn connections(&self) -> &Connections {
         &self.connections
+    }
+
+    /// The files that arrive.
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// Why the node has ended, for whoever gets no answer.

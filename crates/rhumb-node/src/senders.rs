@@ -1,5 +1,5 @@
 //! Who may send to this node: rules by name, looked at for each
-//! ping, datagram and offer of a file that comes in.
+//! ping, datagram and connection that comes in.
 //!
 //! A receiver is told a source's name and nothing else of it, so rules that ask for a role or a
 //! label fit nobody here. The router joined vouches for the name: it, and the routers before it,
@@ -37,13 +37,6 @@ pub enum Wanted {
         /// Which port, if it came to that.
         port: Option<u16>,
     },
-    /// To deliver a file. The sender was told that it is declined.
-    File {
-        /// What the sender calls it.
-        name: String,
-        /// Its bytes.
-        length: u64,
-    },
 }
 
 /// The rules, ready to be asked for each PDU.
@@ -80,11 +73,6 @@ impl Senders {
     pub(crate) fn refuses(&self, name: &Name) -> bool {
         self.standing(name) == Standing::Refused
     }
-
-    /// Whether there is anybody to keep places free for.
-    pub(crate) fn admits_somebody(&self) -> bool {
-        self.by_name.values().any(|standing| *standing == Standing::Admitted)
-    }
 }
 
 #[cfg(test)]
@@ -118,9 +106,8 @@ mod tests {
         let senders = Senders::new(&access);
         let expected = [Standing::Admitted, Standing::Refused, Standing::Refused];
         assert_eq!([a, b, c].map(|name| senders.standing(&name)), expected);
-        assert!(senders.admits_somebody() && senders.refuses(&b));
+        assert!(senders.refuses(&b));
         let open = Senders::new(&Access::default());
         assert_eq!(open.standing(&a), Standing::Stranger);
-        assert!(!open.admits_somebody());
     }
 }

@@ -20,4 +20,3 @@ mod resend;
 mod senders;
 mod serve;
 mod superseded;
-mod transfer;

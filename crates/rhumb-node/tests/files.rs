@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rhumb_node::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt, sha256_of};
-use rhumb_node::{Config, Node};
+use rhumb_node::transfer::{PORT, TransferError, WriteAt, sha256_of};
+use rhumb_node::{Admits, Config, Node, ReceiveReport};
 use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::Role;
-use rhumb_wire::transfer::{CancelReason, FileName, Offer};
+use rhumb_wire::transfer::{CancelReason, FileName, Offer, TransferId};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -17,12 +18,6 @@ use crate::relay::{Behaviour, PATIENCE, Relay};
 /// A place for a file that the test can look into.
 #[derive(Debug, Clone, Default)]
 struct Memory(Arc<Mutex<Vec<u8>>>);
-
-impl ReadAt for Memory {
-    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
-        self.0.lock().expect("no panic").read_exact_at(offset, buffer)
-    }
-}
 
 impl WriteAt for Memory {
     fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
@@ -56,7 +51,6 @@ async fn carry(behaviour: Behaviour, len: usize) {
         count_sent.store(n, Ordering::Relaxed);
     });
     let receiving = b.receive_file(
-        ReceiverConfig::default(),
         move |_, _| Ok(sink.clone()),
         move |n| count_received.store(n, Ordering::Relaxed),
     );
@@ -99,7 +93,7 @@ async fn an_offer_that_is_declined_is_told_and_the_next_one_taken() {
             1000 => Ok(Memory::default()),
             _ => Err(CancelReason::Declined),
         };
-        b.receive_file(ReceiverConfig::default(), open, |_| ()).await
+        b.receive_file(open, |_| ()).await
     });
     let (bytes, offer) = file(500);
     let refused = timeout(PATIENCE, a.send_file(to, bytes, offer, |_| ())).await;
@@ -123,7 +117,7 @@ async fn a_transfer_ends_when_its_future_is_dropped() {
     let begin = begun.clone();
     let receiving = tokio::spawn(async move {
         let open = |_, _: &Offer| Ok(Memory::default());
-        b.receive_file(ReceiverConfig::default(), open, move |_| begin.notify_one()).await
+        b.receive_file(open, move |_| begin.notify_one()).await
     });
     let (bytes, offer) = file(64 << 20);
     let sending = a.send_file(to, bytes, offer, |_| ());
@@ -151,7 +145,7 @@ async fn a_file_begins_again_when_its_name_moves_to_another_server() {
     let begin = begun.clone();
     let receiving = tokio::spawn(async move {
         let open = |_, _: &Offer| Ok(Memory::default());
-        one.receive_file(ReceiverConfig::default(), open, move |_| begin.notify_one()).await
+        one.receive_file(open, move |_| begin.notify_one()).await
     });
     let (bytes, offer) = file(64 << 20);
     let memory = Memory::default();
@@ -160,7 +154,7 @@ async fn a_file_begins_again_when_its_name_moves_to_another_server() {
         begun.notified().await;
         let second = two.serve(word(&two, 2)).await.expect("accepted");
         let open = move |_, _: &Offer| Ok(sink.clone());
-        let received = two.receive_file(ReceiverConfig::default(), open, |_| ()).await;
+        let received = two.receive_file(open, |_| ()).await;
         (second, received)
     };
     let sending = a.send_file(owner.name(), bytes.clone(), offer, |_| ());
@@ -173,19 +167,70 @@ async fn a_file_begins_again_when_its_name_moves_to_another_server() {
     receiving.abort();
 }
 
+/// How a file of 1000 bytes ends whose receiver says this.
+async fn sent_to_who_says(said: &[u8]) -> TransferError {
+    let relay = Relay::start(Behaviour::default());
+    let (a, b) = (join(&relay).await, join(&relay).await);
+    let mut listener = b.listen(PORT, Admits::Everybody).expect("a free port");
+    let answering = async {
+        let mut stream = listener.accept().await.expect("a stream");
+        stream.write_all(said).await.expect("written");
+        let mut content = Vec::new();
+        let _ = stream.read_to_end(&mut content).await;
+    };
+    let (bytes, offer) = file(1000);
+    let sending = a.send_file(b.name(), bytes, offer, |_| ());
+    let both = timeout(PATIENCE, async { tokio::join!(sending, answering).0 });
+    both.await.expect("in time").expect_err("not received")
+}
+
 #[tokio::test]
-async fn leaving_waits_for_the_verdict_to_get_through() {
-    let relay = Relay::start(Behaviour { loses_a_verdict: true, ..Behaviour::default() });
+async fn a_receiver_who_makes_no_sense_ends_the_file() {
+    let nonsense = TransferError::EndedByPeer(CancelReason::Nonsense);
+    let numbers = |numbers: &[u64]| -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    };
+    assert_eq!(sent_to_who_says(&numbers(&[1001])).await, nonsense, "more than there is");
+    assert_eq!(sent_to_who_says(&numbers(&[0, 600, 500])).await, nonsense, "less than before");
+    let judged = |verdict: u8| [numbers(&[0, 1000]), vec![verdict]].concat();
+    assert_eq!(sent_to_who_says(&judged(2)).await, nonsense, "no verdict");
+    assert_eq!(sent_to_who_says(&judged(1)).await, TransferError::Corrupt);
+}
+
+/// How a file is received whose sender offers so many bytes and writes these.
+async fn received_of(length: u64, bytes: &[u8]) -> Result<ReceiveReport, TransferError> {
+    let relay = Relay::start(Behaviour::default());
     let (a, b) = (join(&relay).await, join(&relay).await);
     let to = b.name();
-    let receiving = tokio::spawn(async move {
-        let received =
-            b.receive_file(ReceiverConfig::default(), |_, _| Ok(Memory::default()), |_| ()).await;
-        b.leave().await;
-        received
-    });
-    let (bytes, offer) = file(10_000);
-    let sent = timeout(PATIENCE, a.send_file(to, bytes, offer, |_| ())).await;
-    sent.expect("a verdict in time").expect("an intact file");
-    receiving.await.expect("no panic").expect("received");
+    let sending = async {
+        // What is no offer takes no place.
+        let mut noise = a.open(to, PORT).await.expect("opened");
+        noise.write_all(&[0xFF; 400]).await.expect("written");
+        let mut answer = Vec::new();
+        noise.read_to_end(&mut answer).await.expect_err("it is ended");
+        let mut stream = a.open(to, PORT).await.expect("opened");
+        let (_, offer) = file(1000);
+        let mut head = Vec::new();
+        Offer { length, ..offer }.emit(TransferId(7), &mut head);
+        stream.write_all(&head).await.expect("written");
+        stream.write_all(bytes).await.expect("written");
+        stream.shutdown().await.expect("finished");
+        let _ = stream.read_to_end(&mut answer).await;
+    };
+    let receiving = b.receive_file(|_, _| Ok(Memory::default()), |_| ());
+    let both = timeout(PATIENCE, async { tokio::join!(receiving, sending).0 });
+    both.await.expect("in time")
+}
+
+#[tokio::test]
+async fn a_sender_who_makes_no_sense_ends_the_file() {
+    let nonsense = TransferError::EndedByPeer(CancelReason::Nonsense);
+    let (bytes, _) = file(1000);
+    assert_eq!(received_of(1000, &bytes).await.expect("received").bytes, 1000);
+    assert_eq!(received_of(999, &bytes).await.expect_err("too much"), nonsense);
+    assert_eq!(received_of(1001, &bytes).await.expect_err("too little"), nonsense);
+    assert_eq!(
+        received_of(1000, &[7; 1000]).await.expect_err("other bytes"),
+        TransferError::Corrupt
+    );
 }

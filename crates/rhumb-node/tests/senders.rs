@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_node::core::DropReason;
-use rhumb_node::transfer::{ReceiverConfig, TransferError, sha256_of};
-use rhumb_node::{Config, Node, PingError, Refusal, Wanted};
+use rhumb_node::transfer::{PORT, ReadAt, TransferError, sha256_of};
+use rhumb_node::{Config, EndError, Node, PingError, Refusal, Wanted};
 use rhumb_trust::{Access, Identity, Rule, Standing};
-use rhumb_wire::transfer::{CancelReason, FileName, Offer};
+use rhumb_wire::transfer::{FileName, Offer};
 use rhumb_wire::{Name, Role};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -64,13 +64,13 @@ async fn who_may_not_send_here_is_refused_and_told_of() {
     let receiver = own.clone();
     let receiving = tokio::spawn(async move {
         let open = |_, _: &Offer| Ok(Vec::new());
-        receiver.receive_file(ReceiverConfig::default(), open, |_| ()).await
+        receiver.receive_file(open, |_| ()).await
     });
     let (bytes, offer) = file("unwanted");
     let refused = timeout(PATIENCE, stranger.send_file(to, bytes, offer, |_| ())).await;
-    let declined = TransferError::EndedByPeer(CancelReason::Declined);
+    let declined = TransferError::Connection(EndError::Refused(to));
     assert_eq!(refused.expect("an answer in time").expect_err("declined"), declined);
-    let wanted = Wanted::File { name: "unwanted".to_owned(), length: 1000 };
+    let wanted = Wanted::Connection { port: None };
     assert_eq!(next(&mut refusals).await, Refusal { from, to, wanted });
     let (bytes, offer) = file("wanted");
     let sent = timeout(PATIENCE, friend.send_file(to, bytes, offer, |_| ())).await;
@@ -78,7 +78,7 @@ async fn who_may_not_send_here_is_refused_and_told_of() {
     let received = timeout(PATIENCE, receiving).await.expect("in time").expect("no panic");
     assert_eq!(received.expect("received").from, friend.name());
     let status = own.status().await.expect("it runs");
-    assert!(status.drops.of(DropReason::SenderRefused) >= 3);
+    assert!(status.drops.of(DropReason::SenderRefused) >= 2);
 
     // The rules change while it runs.
     own.set_access(Access::default());
@@ -95,7 +95,7 @@ async fn a_node_that_refuses_everybody_still_sends_files() {
     let to = other.name();
     let receiving = tokio::spawn(async move {
         let open = |_, _: &Offer| Ok(Vec::new());
-        other.receive_file(ReceiverConfig::default(), open, |_| ()).await
+        other.receive_file(open, |_| ()).await
     });
     let (bytes, offer) = file("out");
     let sent = timeout(PATIENCE, closed.send_file(to, bytes, offer, |_| ())).await;
@@ -120,7 +120,7 @@ async fn strangers_who_stall_leave_a_place_for_whoever_is_admitted() {
                 let _ = opened.send(from);
                 Ok(Vec::new())
             };
-            own.receive_file(ReceiverConfig::default(), open, |_| ()).await
+            own.receive_file(open, |_| ()).await
         });
     }
     let mut stalled = Vec::new();
@@ -141,10 +141,35 @@ async fn strangers_who_stall_leave_a_place_for_whoever_is_admitted() {
     stalled.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
+/// Strangers open streams and offer nothing on them.
+#[tokio::test]
+async fn strangers_who_offer_nothing_hold_up_nobody() {
+    let relay = Relay::start(Behaviour::default());
+    let (friend, stranger) = (join(&relay).await, join(&relay).await);
+    let mut config = Config::new(relay.address);
+    config.access = only(friend.name(), Standing::Stranger);
+    let own = Node::join(identity(), config).await.expect("joined");
+    let to = own.name();
+    let receiving = tokio::spawn(async move {
+        let open = |_, _: &Offer| Ok(Vec::new());
+        own.receive_file(open, |_| ()).await
+    });
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        let opened = timeout(PATIENCE, stranger.open(to, PORT)).await;
+        silent.push(opened.expect("in time").expect("opened"));
+    }
+    let (bytes, offer) = file("in time");
+    let sent = timeout(PATIENCE, friend.send_file(to, bytes, offer, |_| ())).await;
+    sent.expect("a verdict in time").expect("received");
+    let received = timeout(PATIENCE, receiving).await.expect("in time").expect("no panic");
+    assert_eq!(received.expect("received").from, friend.name());
+}
+
 /// A disk that takes very long.
 struct Slow;
 
-impl rhumb_node::transfer::ReadAt for Slow {
+impl ReadAt for Slow {
     #[expect(
         clippy::disallowed_methods,
         reason = "holds up one node's own thread, as a disk would"

@@ -10,7 +10,7 @@ use crate::nack::Nack;
 use crate::payload::PayloadHeader;
 use crate::pdu::Frame;
 use crate::rib::{RibRequest, RibResponse};
-use crate::transfer::Message;
+use crate::transfer::Offer;
 use crate::{Certificate, Metadata, Name};
 
 /// `Name::from_str`.
@@ -140,11 +140,11 @@ pub fn session(data: &[u8]) {
     }
 }
 
-/// `transfer::Message::parse`.
+/// `transfer::Offer::parse`.
 pub fn transfer(data: &[u8]) {
-    if let Ok(message) = Message::parse(data) {
+    if let Ok((id, offer)) = Offer::parse(data) {
         let mut out = Vec::new();
-        message.emit(&mut out);
+        offer.emit(id, &mut out);
         assert_eq!(out, data);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 1 | kind: 1 datagram, 2 transfer, 3 of a connection, 4 half of one of a connection |
+//! | 0 | 1 | kind: 1 datagram, 3 of a connection, 4 half of one of a connection |
 //! | 1 | 1 | zero |
 //! | 2 | 2 | port: which of the destination's programs it is for; of kind 3 zero, of kind 4 a number that both halves have |
 //!
@@ -19,8 +19,6 @@ use crate::reader::Reader;
 pub enum PayloadKind {
     /// One datagram of an application.
     Datagram = 1,
-    /// A message of a file transfer.
-    Transfer = 2,
     /// A QUIC datagram between two names.
     Connection = 3,
     /// Half of a QUIC datagram that does not fit one PDU: see [`Half`].
@@ -48,7 +46,6 @@ impl PayloadHeader {
         let mut reader = Reader::new(payload);
         let kind = match reader.u8()? {
             1 => PayloadKind::Datagram,
-            2 => PayloadKind::Transfer,
             3 => PayloadKind::Connection,
             4 => PayloadKind::Half,
             value => return Err(WireError::UnknownVariant { field: "payload kind", value }),
@@ -112,7 +109,7 @@ mod tests {
 
     #[test]
     fn round_trips_and_is_strict() {
-        let header = PayloadHeader { kind: PayloadKind::Transfer, port: 515 };
+        let header = PayloadHeader { kind: PayloadKind::Datagram, port: 515 };
         let mut payload = header.emit().to_vec();
         payload.extend_from_slice(b"body");
         assert_eq!(PayloadHeader::parse(&payload), Ok((header, &b"body"[..])));
@@ -122,7 +119,9 @@ mod tests {
         assert_eq!(PayloadHeader::LEN, crate::nack::Nack::MIN_LEN);
         assert!(PayloadHeader::parse(&[3, 0, 0, 0]).is_ok());
         assert!(PayloadHeader::parse(&[3, 0, 0, 1]).is_err());
-        assert!(PayloadHeader::parse(&[5, 0, 0, 0]).is_err());
+        for unknown in [0, 2, 5] {
+            assert!(PayloadHeader::parse(&[unknown, 0, 0, 0]).is_err());
+        }
     }
 
     #[test]

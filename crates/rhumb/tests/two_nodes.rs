@@ -115,7 +115,7 @@ fn a_name_that_nobody_holds_fails_soon_and_with_code_1() {
         let begin = Instant::now();
         let run = place.run(&[command, &["--router", &router]].concat());
         assert_eq!(run.code, 1, "{}", run.errors);
-        assert!(run.errors.contains("no way to that name is known"), "{}", run.errors);
+        assert!(run.errors.contains("no way to"), "{}", run.errors);
         assert_eq!(run.errors.lines().count(), 1, "{}", run.errors);
         assert!(begin.elapsed() < Duration::from_secs(10));
     };

@@ -27,9 +27,7 @@ use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
-use rhumb_wire::transfer::{
-    Ack, CancelReason, Chunk, FileName, Message, MessageBody, Offer, TransferId, Verdict,
-};
+use rhumb_wire::transfer::{FileName, Offer, TransferId};
 use rhumb_wire::{
     Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, Rights, Role, Scope,
     Statement,
@@ -60,7 +58,7 @@ fn main() -> std::io::Result<()> {
         ("member_route", member::routes()),
         ("mpc", mpc::messages().expect("the parties agree")),
         ("session", vec![session_parameters()]),
-        ("transfer", transfer_messages()),
+        ("transfer", offers()),
     ];
     for (target, examples) in targets {
         let folder = Path::new(&folder).join(target);
@@ -209,7 +207,7 @@ fn small_messages() -> Vec<Vec<u8>> {
         Nack { reason: Reason::NotAuthorised, reporter: None },
     ];
     let accept = Accept { name: Name([1; 32]), until_s: 1_700_003_600, published: true };
-    let payload = PayloadHeader { kind: PayloadKind::Transfer, port: 7 };
+    let payload = PayloadHeader { kind: PayloadKind::Datagram, port: 7 };
     let nacks =
         nacks.map(|nack| example(|out| nack.emit(out), |bytes| Nack::parse(bytes) == Ok(nack)));
     let others = [
@@ -313,20 +311,9 @@ fn session_parameters() -> Vec<u8> {
     )
 }
 
-fn transfer_messages() -> Vec<Vec<u8>> {
+fn offers() -> Vec<Vec<u8>> {
     let name = FileName::new("picture.png").expect("it names a file");
-    let ranges = vec![4000..5000, 6000..6001];
-    let bodies = [
-        MessageBody::Offer(Offer { length: 1 << 20, sha256: [8; 32], name }),
-        MessageBody::Accept { window: 1 << 16 },
-        MessageBody::Chunk(Chunk { number: 3, ack_every: 2, offset: 2800, bytes: b"bytes" }),
-        MessageBody::Ack(Ack { cumulative: 2800, window: 1 << 16, newest: 9, ranges }),
-        MessageBody::Finished(Verdict::Intact),
-        MessageBody::Cancel(CancelReason::TooLarge),
-    ];
-    let messages = bodies.map(|body| {
-        let message = Message { id: TransferId(0x0123_4567_89AB_CDEF), body };
-        example(|out| message.emit(out), |bytes| Message::parse(bytes).is_ok())
-    });
-    messages.into_iter().collect()
+    let offer = Offer { length: 1 << 20, sha256: [8; 32], name };
+    let id = TransferId(0x0123_4567_89AB_CDEF);
+    vec![example(|out| offer.emit(id, out), |bytes| Offer::parse(bytes).is_ok())]
 }

@@ -19,7 +19,7 @@ From the bottom up:
 * ``payloads``             section 9
 * ``labels``               section 6: labels in place of names
 * ``node``                 section 6: join a router, send, receive, ping
-* ``transfers``            files, over payloads of kind 2
+* ``transfers``            files: how their streams begin
 
 It needs Python 3.9 or later and the package ``cryptography``. Keys live in ordinary Python objects, which cannot be
 wiped; an implementation for daily use must do better.

@@ -1,6 +1,5 @@
 """The command line: ``python3 -m rhumb COMMAND --help``."""
 
-import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -15,7 +14,6 @@ from .names import Name
 from .node import DEFAULT_LEASE_S, Node, RibClient
 from .payloads import DATAGRAM, Payload
 from .pdus import Pdu
-from .transfers import receive_file, send_file
 
 # A text has nobody who acknowledges it, so its sender stays for NACKs and resends until then.
 _STAY_S = 0.5
@@ -55,13 +53,6 @@ def _parser() -> ArgumentParser:
     receive_text = _node_command(commands, "receive-text", _receive_text, "print the texts that arrive")
     receive_text.add_argument("--port", type=int, default=0)
     receive_text.add_argument("--count", type=int, help="end after so many")
-
-    send = _node_command(commands, "send-file", _send_file, "send a file to a name")
-    send.add_argument("--to", required=True, metavar="NAME")
-    send.add_argument("file")
-
-    receive = _node_command(commands, "receive-file", _receive_file, "receive one file")
-    receive.add_argument("--dir", default=".")
 
     look_up = commands.add_parser("look-up", help="ask a RIB for the way to a name")
     look_up.add_argument("--rib", required=True, metavar="[NAME@]ADDR")
@@ -131,25 +122,6 @@ def _print_text(pdu: Pdu, port: int) -> bool:
     # What others send must not reach a terminal as it is.
     print(pdu.source, repr(payload.body.decode(errors="replace")), flush=True)
     return True
-
-
-def _send_file(arguments: Namespace) -> None:
-    with open(arguments.file, "rb") as file:
-        content = file.read()
-    node = _join(arguments)
-    send_file(node, Name.from_text(arguments.to), os.path.basename(arguments.file), content)
-    node.leave()
-
-
-def _receive_file(arguments: Namespace) -> None:
-    node = _join(arguments)
-    print(node.name, flush=True)
-    sender, file_name, content = receive_file(node, _FOR_EVER_S)
-    # Nothing is ever overwritten.
-    with open(os.path.join(arguments.dir, file_name), "xb") as file:
-        file.write(content)
-    print(sender, len(content), repr(file_name), flush=True)
-    node.leave()
 
 
 def _look_up(arguments: Namespace) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from .errors import Malformed
 from .reader import Reader
 
-DATAGRAM, TRANSFER, CONNECTION, HALF = 1, 2, 3, 4
+DATAGRAM, CONNECTION, HALF = 1, 3, 4
 HEADER_LENGTH = 4
 
 
@@ -26,7 +26,7 @@ class Payload:
         """Reads the data of a Data PDU."""
         reader = Reader(data, "payload")
         kind = reader.integer(1)
-        if kind not in (DATAGRAM, TRANSFER, CONNECTION, HALF):
+        if kind not in (DATAGRAM, CONNECTION, HALF):
             raise Malformed("payload: kind")
         reader.expect(b"\0", "reserved byte")
         port = reader.integer(2)

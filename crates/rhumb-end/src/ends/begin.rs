@@ -66,16 +66,15 @@ impl Ends {
             self.endpoint.ignore(incoming);
             return Err(DropReason::NotOffered);
         };
-        if standing == Standing::Refused {
-            self.endpoint.ignore(incoming);
-            return Err(DropReason::SenderRefused);
-        }
         self.scratch.clear();
-        if !self.offers.has_something_for(&from) {
+        let is_refused = standing == Standing::Refused;
+        if is_refused || !self.offers.has_something_for(&from) {
             let _ = self.endpoint.refuse(incoming, &mut self.scratch);
             self.answer(to, from);
             self.events.push_back(Event::Refused { peer: from, local: to, port: None });
-            return Err(DropReason::NotOffered);
+            let reason =
+                if is_refused { DropReason::SenderRefused } else { DropReason::NotOffered };
+            return Err(reason);
         }
         let is_stranger = standing != Standing::Admitted && !self.offers.names(&from);
         match self.gate.answer(is_stranger, incoming.remote_address_validated(), now.instant) {

@@ -40,8 +40,6 @@ pub enum DropReason {
     PortUnbound,
     /// The program that listens on the port does not keep up.
     PortFull,
-    /// A transfer message that belongs to no transfer.
-    UnknownTransfer,
     /// Its sender may not send to this node: see [`crate::Config::access`].
     SenderRefused,
 }

@@ -239,8 +239,7 @@ impl Core {
         data_at: usize,
     ) -> Result<(), DropReason> {
         let (header, body) = PayloadHeader::parse(data).map_err(|_| DropReason::Malformed)?;
-        // A file's messages go on to its transfer: those of what this node sends come back, too,
-        // and an offer is to be declined.
+        // Who may connect, connections look at themselves.
         if header.kind == PayloadKind::Datagram {
             self.admit(flow, Wanted::Datagram { port: header.port })?;
         }

@@ -1,8 +1,8 @@
 //! Which PDUs without a kept copy a NACK may be about: those that
 //! were sent lately to its source, and no others.
 //!
-//! Who resends by its own lights (a file transfer) needs no copies
-//! here, but must not be steered by forged NACKs.
+//! Who resends by its own lights (a connection) needs no copies here, but must not be steered by
+//! forged NACKs.
 
 use std::time::Instant;
 
@@ -58,9 +58,10 @@ impl Streams {
     }
 }
 
-/// Tags back from the newest: more than a transfer has under way, one in 65,536 of all.
+/// Tags back from the newest: more than a connection has under way, one in 65,536 of all.
 const WINDOW: u32 = 1 << 16;
-/// Few, because they are searched one by one; a node has far fewer transfers at once.
+/// Few, because they are searched one by one; a node has far fewer connections that are busy at
+/// once.
 const MAX_STREAMS: usize = 64;
 
 #[cfg(test)]

@@ -333,18 +333,19 @@ impl Connections {
 }
 
 impl State {
-    /// Begins a connection, or takes the one that there is; says when it is there. Whoever calls
-    /// this lets it go in the end.
+    /// Begins a connection, or takes one, as `by` does; says when it is there. Whoever calls this
+    /// lets it go in the end.
     pub(crate) fn connect(
         &mut self,
         local: Name,
         peer: Name,
+        by: fn(&mut Ends, Name, Name, Now) -> Result<ConnectionId, EndError>,
         now: Now,
     ) -> Result<(ConnectionId, oneshot::Receiver<Result<(), EndError>>), EndError> {
         if self.is_over {
             return Err(EndError::Closed);
         }
-        let id = self.ends.connect(local, peer, now)?;
+        let id = by(&mut self.ends, local, peer, now)?;
         self.ends.keep(id);
         let (done, connected) = oneshot::channel();
         if self.ends.is_open(id) {

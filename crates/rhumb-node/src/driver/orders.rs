@@ -21,7 +21,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::grouping::GroupState;
 use super::ledger::Ledger;
 use super::serving::ServiceState;
-use super::transfers::{Reception, Shipment};
 use crate::core::Evidence;
 use crate::{GroupError, Message, NodeError, PingError, Refusal, SendError, ServeError, Status};
 
@@ -61,16 +60,12 @@ pub(crate) enum Order {
     Ping(PingOrder),
     /// Tell how things are.
     Status { done: oneshot::Sender<Status> },
-    /// Send a file.
-    Ship(Shipment),
     /// Go by other rules about who may send to this node.
     SetAccess(Access),
     /// Show what this says of a trust domain.
     Show { identity: Arc<Identity>, done: oneshot::Sender<Result<(), NodeError>> },
     /// Tell what is refused by them.
     WatchRefusals { refusals: mpsc::Sender<Refusal> },
-    /// Receive the next file that is wanted.
-    Receive(Reception),
     /// Withdraw the name and end.
     Leave { done: oneshot::Sender<bool> },
 }

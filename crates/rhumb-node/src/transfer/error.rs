@@ -1,13 +1,14 @@
 //! Why a transfer ended without its file, as told to whoever asked for it.
 
 use std::io;
-use std::time::Duration;
 
-use rhumb_wire::nack::Reason;
+use rhumb_end::{EndError, PORT_CLOSED, StreamError};
 use rhumb_wire::transfer::CancelReason;
 
+use crate::stream_error;
+
 /// Why a transfer ended without its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
     /// The other end gave this reason.
@@ -16,36 +17,50 @@ pub enum TransferError {
     /// All bytes arrived, but they are not the file that was offered.
     #[error("what arrived is not the file that was sent: SHA-256 differs")]
     Corrupt,
-    /// The file on offer is larger than the receiver takes.
-    #[error("the file has {length} bytes, at most {limit} are taken")]
-    TooLarge {
-        /// Bytes of the file.
-        length: u64,
-        /// Bytes the receiver takes.
-        limit: u64,
-    },
-    /// The receiver did not take the offer.
-    #[error("refused: {0}")]
-    Refused(CancelReason),
     /// This end was told to stop.
     #[error("stopped")]
     Stopped,
     /// The file to send cannot be read.
     #[error("the file cannot be read: {0}")]
     Read(io::ErrorKind),
-    /// The file to receive cannot be written, or not be read back.
+    /// The file to receive cannot be written.
     #[error("the file cannot be written: {0}")]
     Write(io::ErrorKind),
+    /// The name is there, and receives no files.
+    #[error("nobody receives files there now; ask its holder to run `rhumb receive`")]
+    NoReceiver,
+    /// There is no connection, or no longer.
+    #[error("{0}")]
+    Connection(#[from] EndError),
+    /// The stream ended otherwise.
+    #[error("{0}")]
+    Stream(StreamError),
     /// The other end was silent, or nothing arrived there.
-    #[error("no progress for {} s{}", .after.as_secs(), last_said(.last_nack))]
-    NoProgress {
-        /// For so long.
-        after: Duration,
-        /// What the path said last, if anything.
-        last_nack: Option<Reason>,
-    },
+    #[error("no progress for {} s", super::GIVES_UP_AFTER.as_secs())]
+    NoProgress,
 }
 
-fn last_said(nack: &Option<Reason>) -> String {
-    nack.map_or_else(String::new, |reason| format!("; the path last said: {reason}"))
+impl From<StreamError> for TransferError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Ended { code: PORT_CLOSED } => Self::NoReceiver,
+            StreamError::Ended { code } => match CancelReason::from_code(code) {
+                Some(reason) => Self::EndedByPeer(reason),
+                None => Self::Stream(error),
+            },
+            StreamError::Connection(error) => Self::Connection(error),
+            other => Self::Stream(other),
+        }
+    }
+}
+
+impl From<io::Error> for TransferError {
+    /// Of reading from a stream or writing to it.
+    fn from(error: io::Error) -> Self {
+        match stream_error(&error) {
+            Some(error) => error.clone().into(),
+            // A stream that ends too soon.
+            None => Self::EndedByPeer(CancelReason::Nonsense),
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! Where the bytes of a file come from and go to. Each call blocks for as long as the storage
-//! takes; a transfer asks for one chunk at a time, and never for more than [`REREAD_LEN`] bytes.
+//! takes; a transfer has it done where that holds up nobody, one part at a time.
 
 use std::fs::File;
 use std::io;
@@ -16,10 +16,9 @@ pub trait ReadAt {
     fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-/// Bytes that can be written at an offset, in any order, and read back.
-pub trait WriteAt: ReadAt {
-    /// Writes all of `bytes` from `offset` on; what lies before
-    /// and was not yet written may hold anything.
+/// Bytes that can be written at an offset.
+pub trait WriteAt {
+    /// Writes all of `bytes` from `offset` on.
     ///
     /// # Errors
     /// When not all of them are written.

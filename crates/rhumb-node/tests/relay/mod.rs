@@ -18,9 +18,8 @@ use rhumb_trust::Identity;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::pdu::decrement_ttl;
-use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role, transfer};
+use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role};
 
 /// A running router; stops when dropped.
 pub struct Relay {
@@ -45,8 +44,6 @@ pub struct Behaviour {
     pub unready: u64,
     /// The longest data of a PDU that it carries.
     pub longest: u16,
-    /// Loses the first verdict on a file.
-    pub loses_a_verdict: bool,
 }
 
 impl Default for Behaviour {
@@ -58,7 +55,6 @@ impl Default for Behaviour {
             loses_one_in: 0,
             unready: 0,
             longest: u16::MAX,
-            loses_a_verdict: false,
         }
     }
 }
@@ -167,10 +163,6 @@ impl Worker {
                 self.nack(opened.session, header, reason, now);
                 return None;
             }
-            if self.behaviour.loses_a_verdict && is_verdict(pdu.data()) {
-                self.behaviour.loses_a_verdict = false;
-                return None;
-            }
             let loses_one_in = self.behaviour.loses_one_in;
             if loses_one_in > 0 && self.data_seen.is_multiple_of(loses_one_in) {
                 return None;
@@ -236,15 +228,6 @@ impl Worker {
         datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(&pdu);
         let _ = self.endpoint.seal(session, datagram, now);
     }
-}
-
-fn is_verdict(payload: &[u8]) -> bool {
-    let Ok((header, body)) = PayloadHeader::parse(payload) else { return false };
-    header.kind == PayloadKind::Transfer
-        && matches!(
-            transfer::Message::parse(body),
-            Ok(transfer::Message { body: transfer::MessageBody::Finished(_), .. })
-        )
 }
 
 /// Waits no longer than this for anything.

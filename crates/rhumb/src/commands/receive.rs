@@ -24,7 +24,6 @@ use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::output::{Form, bytes_text, rate_text};
 use rhumb_daemon::progress::Bar;
-use rhumb_node::transfer::ReceiverConfig;
 use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
 use rhumb_trust::{Access, AdCert, Standing};
 use rhumb_wire::Name;
@@ -186,7 +185,6 @@ async fn receive(node: &Node, folder: &Path, door: &Arc<Door>, bar: &Bar) -> Out
         (Arc::clone(&unfinished), folder.to_owned(), bar.clone(), bar.clone());
     let report = node
         .receive_file(
-            ReceiverConfig::default(),
             move |from, offer| -> Result<File, CancelReason> {
                 let promise = door.take(from, offer)?;
                 let file = new_file(&folder_of_place).map_err(|error| {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
-use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use rhumb_daemon::cli::SendArguments;
@@ -41,15 +40,8 @@ pub(crate) fn run(
 async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outcome<SendReport> {
     bar.begin(offer.name.as_str(), offer.length);
     let progress = bar.clone();
-    let sending = node.send_file(to, file, offer, move |bytes| progress.advance(bytes));
-    tokio::pin!(sending);
-    // A name that is not there is noticed in seconds. One that refuses
-    // us answers no ping, but declines the file.
-    tokio::select! {
-        sent = &mut sending => return sent.map_err(Failure::operation),
-        found = node.ping(to, FIND_WITHIN) => found.map_err(Failure::operation)?,
-    };
-    sending.await.map_err(Failure::operation)
+    let sent = node.send_file(to, file, offer, move |bytes| progress.advance(bytes));
+    sent.await.map_err(Failure::operation)
 }
 
 /// The file, and what is said of it before it is sent.
@@ -84,8 +76,6 @@ impl Serialize for Report {
             "bytes": self.report.bytes,
             "sha256": HEXLOWER.encode(&self.offer.sha256),
             "seconds": self.report.elapsed.as_secs_f64(),
-            "messages": self.report.counts.messages,
-            "repeated_chunks": self.report.counts.repeated_chunks,
             "restarts": self.report.restarts,
         })
         .serialize(serializer)
@@ -106,6 +96,3 @@ impl fmt::Display for Report {
         )
     }
 }
-
-/// As long as a node keeps trying to deliver a datagram.
-const FIND_WITHIN: Duration = Duration::from_secs(5);

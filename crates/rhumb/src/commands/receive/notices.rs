@@ -1,8 +1,8 @@
 //! Lines about what was refused, of which strangers can cause any number: a few a minute are
 //! printed, the others are counted. The last ones stand in status.
 //!
-//! A line about a file is said for each file. One about a ping or a datagram is said once for each
-//! name, as long as that name is remembered, and takes no line from files. Lines have names in
+//! A line about a file is said for each file. One about whoever the rules refuse is said once for
+//! each name, as long as that name is remembered, and takes no line from files. Lines have names in
 //! them, so they are output: the log has no name of another at `info`.
 
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub(super) struct Notices {
     form: Form,
     /// Lines about files, and what fails with them.
     files: Mutex<Budget>,
-    /// Lines about pings and datagrams: one ping goes ahead of each file.
+    /// Lines about whoever the rules refuse.
     others: Mutex<Budget>,
     remembered: Mutex<Remembered>,
 }
@@ -33,18 +33,17 @@ pub(super) struct Notices {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refused {
     from: Name,
-    wanted: Wanted,
-    why: Why,
+    what: What,
     /// Others that were refused since the last line, and that no line told of.
     others: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// The rules refuse whoever it was.
-    Sender,
-    /// There is no room.
-    Room(NoRoom),
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    /// Something of whoever the rules refuse.
+    Sender(Wanted),
+    /// A file for which there is no room.
+    File { name: String, length: u64, why: NoRoom },
 }
 
 #[derive(Debug, Default)]
@@ -66,12 +65,12 @@ impl Notices {
 
     /// The rules refused somebody.
     pub(super) fn refused(&self, Refusal { from, wanted, .. }: Refusal, now: Instant) {
-        self.say(from, wanted, Why::Sender, now);
+        self.say(from, What::Sender(wanted), now);
     }
 
     /// There was no room for a file.
     pub(super) fn no_room(&self, from: Name, name: &str, length: u64, why: NoRoom, now: Instant) {
-        self.say(from, Wanted::File { name: name.to_owned(), length }, Why::Room(why), now);
+        self.say(from, What::File { name: name.to_owned(), length, why }, now);
     }
 
     /// Whether there may be a line of the log about something else that strangers can cause.
@@ -84,12 +83,12 @@ impl Notices {
         locked(&self.remembered).status(now)
     }
 
-    fn say(&self, from: Name, wanted: Wanted, why: Why, now: Instant) {
+    fn say(&self, from: Name, what: What, now: Instant) {
         let others = {
             let mut remembered = locked(&self.remembered);
-            let entry = remembered.note(from, kind(&wanted), now);
-            let others = match wanted {
-                Wanted::File { .. } => locked(&self.files).take(now),
+            let entry = remembered.note(from, kind(&what), now);
+            let others = match what {
+                What::File { .. } => locked(&self.files).take(now),
                 _ if entry.is_said => None,
                 _ => locked(&self.others).take(now),
             };
@@ -97,7 +96,7 @@ impl Notices {
             others
         };
         if let Some(others) = others {
-            self.form.print(&Refused { from, wanted, why, others });
+            self.form.print(&Refused { from, what, others });
         }
     }
 }
@@ -146,11 +145,12 @@ impl Remembered {
     }
 }
 
-fn kind(wanted: &Wanted) -> &'static str {
-    match wanted {
-        Wanted::File { .. } => "file",
-        Wanted::Datagram { .. } => "datagram",
-        _ => "ping",
+fn kind(what: &What) -> &'static str {
+    match what {
+        What::File { .. } => "file",
+        What::Sender(Wanted::Datagram { .. }) => "datagram",
+        What::Sender(Wanted::Connection { .. }) => "connection",
+        What::Sender(_) => "ping",
     }
 }
 
@@ -175,16 +175,19 @@ impl Budget {
 
 impl Refused {
     fn reason(&self) -> String {
-        match self.why {
-            Why::Sender => "this name may not send here".to_owned(),
-            Why::Room(NoRoom::TooLarge { limit, for_strangers: true }) => format!(
+        let why = match self.what {
+            What::Sender(_) => return "this name may not send here".to_owned(),
+            What::File { why, .. } => why,
+        };
+        match why {
+            NoRoom::TooLarge { limit, for_strangers: true } => format!(
                 "larger than {}, which is what strangers may send; give --max-size, or --from NAME",
                 bytes_text(limit)
             ),
-            Why::Room(NoRoom::TooLarge { limit, for_strangers: false }) => {
+            NoRoom::TooLarge { limit, for_strangers: false } => {
                 format!("larger than {} (--max-size)", bytes_text(limit))
             }
-            Why::Room(NoRoom::DiskFull) => "the disk would have too little left".to_owned(),
+            NoRoom::DiskFull => "the disk would have too little left".to_owned(),
         }
     }
 }
@@ -192,18 +195,18 @@ impl Refused {
 impl Serialize for Refused {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = json!({
-            "refused": kind(&self.wanted),
-            "wanted": kind(&self.wanted),
+            "refused": kind(&self.what),
+            "wanted": kind(&self.what),
             "from": self.from.to_string(),
             "reason": self.reason(),
             "others": self.others,
         });
-        match &self.wanted {
-            Wanted::File { name, length } => {
+        match &self.what {
+            What::File { name, length, .. } => {
                 object["refused"] = json!(name);
                 object["bytes"] = json!(length);
             }
-            Wanted::Datagram { port } => object["port"] = json!(port),
+            What::Sender(Wanted::Datagram { port }) => object["port"] = json!(port),
             _ => {}
         }
         object.serialize(serializer)
@@ -212,12 +215,15 @@ impl Serialize for Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.wanted {
-            Wanted::File { name, length } => {
+        match &self.what {
+            What::File { name, length, .. } => {
                 write!(f, "refused {name} ({})", bytes_text(*length))?;
             }
-            Wanted::Datagram { port } => write!(f, "refused a datagram to port {port}")?,
-            _ => f.write_str("refused a ping")?,
+            What::Sender(Wanted::Datagram { port }) => {
+                write!(f, "refused a datagram to port {port}")?;
+            }
+            What::Sender(Wanted::Connection { .. }) => f.write_str("refused a connection")?,
+            What::Sender(_) => f.write_str("refused a ping")?,
         }
         write!(f, " from {}: {}", self.from, self.reason())?;
         match self.others {
@@ -254,8 +260,8 @@ mod tests {
     fn a_line_says_what_from_whom_and_why() {
         let from = Name([7; 32]);
         let room = NoRoom::TooLarge { limit: 1_000_000_000, for_strangers: true };
-        let wanted = Wanted::File { name: "film".to_owned(), length: 2_000_000_000 };
-        let refused = Refused { from, wanted, why: Why::Room(room), others: 3 };
+        let what = What::File { name: "film".to_owned(), length: 2_000_000_000, why: room };
+        let refused = Refused { from, what, others: 3 };
         assert_eq!(
             refused.to_string(),
             format!(
@@ -263,9 +269,7 @@ mod tests {
                  --max-size, or --from NAME (and 3 more before that)"
             )
         );
-        let refused = Refused { why: Why::Sender, others: 0, ..refused };
-        assert!(refused.to_string().ends_with("this name may not send here"));
-        let refused = Refused { wanted: Wanted::Ping, ..refused };
+        let refused = Refused { from, what: What::Sender(Wanted::Ping), others: 0 };
         assert!(refused.to_string().starts_with(&format!("refused a ping from {from}: this")));
     }
 
@@ -299,7 +303,7 @@ mod tests {
         assert_eq!(notices.status(start + 2 * MINUTE)[0]["age_s"], 60);
         assert_eq!(locked(&notices.files).said, 0, "files have all of their lines");
         for _ in 0..2 {
-            refuse(199, Wanted::File { name: "a".to_owned(), length: 1 }, start + MINUTE);
+            notices.no_room(Name([199; 32]), "a", 1, NoRoom::DiskFull, start + MINUTE);
         }
         assert_eq!(locked(&notices.files).said, 2, "a line for each file");
     }

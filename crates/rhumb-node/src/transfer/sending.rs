@@ -1,0 +1,262 @@
+//! The sending end: offers a file on a stream, and on another one when that breaks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::rand;
+use rhumb_end::EndError;
+use rhumb_wire::Name;
+use rhumb_wire::transfer::{CancelReason, Offer, TransferId, Verdict};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::{GIVES_UP_AFTER, PART_LEN, PORT, ReadAt, SAYS_EVERY, TransferError};
+use crate::clock::now;
+use crate::connections::Stream;
+use crate::node::Handle;
+
+/// What is told of a file that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SendReport {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// From the first offer to the receiver's verdict.
+    pub elapsed: Duration,
+    /// How often it went on by another stream.
+    pub restarts: u32,
+}
+
+/// A file on its way out.
+struct Departure<R, P> {
+    handle: Handle,
+    to: Name,
+    offer: Offer,
+    id: TransferId,
+    source: Arc<Mutex<R>>,
+    progress: P,
+    /// As the receiver said last.
+    arrived: u64,
+    /// When it said more than before.
+    moved_at: Instant,
+    /// Whether a receiver has answered.
+    is_known: bool,
+}
+
+/// Why a stream did not bring the file to its end.
+struct Broken {
+    error: TransferError,
+    /// Another one may.
+    may_go_on: bool,
+}
+
+pub(crate) async fn send<R: ReadAt + Send + 'static>(
+    handle: Handle,
+    to: Name,
+    source: R,
+    offer: Offer,
+    progress: impl FnMut(u64) + Send + 'static,
+) -> Result<SendReport, TransferError> {
+    let mut id = [0; 8];
+    rand::fill(&mut id).map_err(|_| TransferError::Stopped)?;
+    let begin = now().instant;
+    let mut departure = Departure {
+        handle,
+        to,
+        offer,
+        id: TransferId(u64::from_be_bytes(id)),
+        source: Arc::new(Mutex::new(source)),
+        progress,
+        arrived: 0,
+        moved_at: begin,
+        is_known: false,
+    };
+    let (mut restarts, mut pause) = (0, FIRST_PAUSE);
+    loop {
+        // A connection that has brought nothing may lead to a server that is no more.
+        let is_fresh = restarts > 0;
+        let Err(Broken { error, may_go_on }) = departure.attempt(is_fresh).await else {
+            let bytes = departure.offer.length;
+            let elapsed = now().instant.saturating_duration_since(begin);
+            return Ok(SendReport { bytes, elapsed, restarts });
+        };
+        let idle = now().instant.saturating_duration_since(departure.moved_at);
+        if !may_go_on || idle >= departure.patience(&error) {
+            return Err(error);
+        }
+        tracing::debug!(%error, "the file goes on by another stream");
+        pause = if idle > pause { (2 * pause).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
+        tokio::time::sleep(pause).await;
+        restarts += u32::from(departure.is_known);
+    }
+}
+
+impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
+    /// For how long the same may be tried again.
+    fn patience(&self, error: &TransferError) -> Duration {
+        match error {
+            // Nobody has answered yet, and whoever looked for the name has been patient.
+            TransferError::Connection(EndError::NoAnswer(_) | EndError::Unreachable(_))
+                if !self.is_known =>
+            {
+                Duration::ZERO
+            }
+            TransferError::NoReceiver | TransferError::Connection(EndError::Refused(_)) => {
+                NOTHING_OFFERED
+            }
+            _ => GIVES_UP_AFTER,
+        }
+    }
+
+    async fn attempt(&mut self, is_fresh: bool) -> Result<(), Broken> {
+        let local = self.handle.name();
+        let connected = match is_fresh {
+            true => self.handle.connect_anew(local, self.to).await,
+            false => self.handle.connect(local, self.to).await,
+        };
+        let connection = connected.map_err(TransferError::from)?;
+        let mut stream = connection.open(PORT).await.map_err(TransferError::from)?;
+        let outcome = self.send_over(&mut stream).await;
+        let said = match outcome.as_ref().map_err(|broken| &broken.error) {
+            Err(TransferError::Read(_)) => CancelReason::ReadFailed,
+            Err(TransferError::EndedByPeer(CancelReason::Nonsense)) => CancelReason::Nonsense,
+            _ => return outcome,
+        };
+        stream.reset(said.code());
+        outcome
+    }
+
+    async fn send_over(&mut self, stream: &mut Stream) -> Result<(), Broken> {
+        let mut head = Vec::new();
+        self.offer.emit(self.id, &mut head);
+        stream.write_all(&head).await.map_err(TransferError::from)?;
+        let from = arrived_now(stream, 0, self.offer.length).await?;
+        self.is_known = true;
+        self.note(from);
+        let (mut reading, mut writing) = tokio::io::split(stream);
+        let (source, length) = (Arc::clone(&self.source), self.offer.length);
+        let written = &AtomicU64::new(from);
+        let write = async move {
+            let mut at = from;
+            while at < length {
+                let len = (length - at).min(PART_LEN as u64) as usize;
+                let part = read_part(&source, at, len).await?;
+                writing.write_all(&part).await?;
+                at += len as u64;
+                written.store(at, Ordering::Relaxed);
+            }
+            writing.shutdown().await?;
+            Ok::<_, TransferError>(())
+        };
+        let read = async {
+            let (mut arrived, mut stands_since) = (from, now().instant);
+            while arrived < length {
+                let before = arrived;
+                arrived = arrived_now(&mut reading, before, length).await?;
+                self.note(arrived);
+                // He may be heard and not hear: another server answers for the name now.
+                if arrived > before || arrived == written.load(Ordering::Relaxed) {
+                    stands_since = now().instant;
+                } else if now().instant.saturating_duration_since(stands_since) >= STANDS_FOR {
+                    return Err(TransferError::NoProgress.into());
+                }
+            }
+            let verdict = answer(reading.read_u8()).await?;
+            match Verdict::from_u8(verdict) {
+                Ok(Verdict::Intact) => Ok(()),
+                Ok(Verdict::Corrupt) => Err(Broken::for_good(TransferError::Corrupt)),
+                Err(_) => Err(NONSENSE.into()),
+            }
+        };
+        tokio::pin!(write, read);
+        tokio::select! {
+            biased;
+            judged = &mut read => judged,
+            written = &mut write => {
+                written?;
+                read.await
+            }
+        }
+    }
+
+    /// What the receiver has, which is less than before when it is another one.
+    fn note(&mut self, arrived: u64) {
+        if arrived > self.arrived {
+            self.moved_at = now().instant;
+        }
+        self.arrived = arrived;
+        (self.progress)(arrived);
+    }
+}
+
+impl Broken {
+    fn for_good(error: TransferError) -> Self {
+        Self { error, may_go_on: false }
+    }
+}
+
+impl From<TransferError> for Broken {
+    fn from(error: TransferError) -> Self {
+        let may_go_on = match &error {
+            TransferError::EndedByPeer(CancelReason::Busy)
+            | TransferError::NoProgress
+            | TransferError::NoReceiver => true,
+            TransferError::Connection(error) => matches!(
+                error,
+                EndError::NoAnswer(_)
+                    | EndError::Unreachable(_)
+                    | EndError::Refused(_)
+                    | EndError::Lost(_)
+                    | EndError::Forgotten(_)
+                    | EndError::ClosedByPeer { .. }
+                    | EndError::ProofEnded(_)
+            ),
+            _ => false,
+        };
+        Self { error, may_go_on }
+    }
+}
+
+/// How much the receiver says that it has: at least `before`, and at most `length`.
+async fn arrived_now(
+    reading: &mut (impl AsyncRead + Unpin),
+    before: u64,
+    length: u64,
+) -> Result<u64, TransferError> {
+    let arrived = answer(reading.read_u64()).await?;
+    match (before..=length).contains(&arrived) {
+        true => Ok(arrived),
+        false => Err(NONSENSE),
+    }
+}
+
+/// What a receiver says in time: it says something each second.
+async fn answer<T>(reading: impl Future<Output = std::io::Result<T>>) -> Result<T, TransferError> {
+    Ok(timeout(STANDS_FOR, reading).await.map_err(|_| TransferError::NoProgress)??)
+}
+
+/// Reads a part of the file where that holds up nobody.
+async fn read_part<R: ReadAt + Send + 'static>(
+    source: &Arc<Mutex<R>>,
+    at: u64,
+    len: usize,
+) -> Result<Vec<u8>, TransferError> {
+    let source = Arc::clone(source);
+    let read = move || {
+        let mut part = vec![0; len];
+        let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+        source.read_exact_at(at, &mut part).map(|()| part)
+    };
+    let read = tokio::task::spawn_blocking(read).await.map_err(|_| TransferError::Stopped)?;
+    read.map_err(|error| TransferError::Read(error.kind()))
+}
+
+const NONSENSE: TransferError = TransferError::EndedByPeer(CancelReason::Nonsense);
+/// When nothing has moved for so long another connection is tried: three times the receiver could
+/// have said something.
+const STANDS_FOR: Duration = SAYS_EVERY.saturating_mul(3);
+/// A name that is there and takes nothing may be between two files.
+const NOTHING_OFFERED: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
