@@ -234,3 +234,51 @@ async fn a_sender_who_makes_no_sense_ends_the_file() {
         TransferError::Corrupt
     );
 }
+
+#[tokio::test]
+async fn a_file_goes_on_by_another_stream_where_it_was() {
+    let relay = Relay::start(Behaviour::default());
+    let (a, b) = (join(&relay).await, join(&relay).await);
+    let to = b.name();
+    let (bytes, offer) = file(1000);
+    let mut head = Vec::new();
+    offer.emit(TransferId(7), &mut head);
+    let memory = Memory::default();
+    let sink = memory.clone();
+    let sending = async {
+        let mut streams = Vec::new();
+        // Each breaks off in the middle, but the last one, and none is ended.
+        for (from, until) in [(0, 400), (400, 900), (900, 1000)] {
+            let mut stream = a.open(to, PORT).await.expect("opened");
+            stream.write_all(&head).await.expect("written");
+            let has = stream.read_u64().await.expect("said");
+            assert_eq!(has, from as u64);
+            stream.write_all(&bytes[from..until]).await.expect("written");
+            while stream.read_u64().await.expect("said") < until as u64 {}
+            streams.push(stream);
+        }
+        let last = streams.last_mut().expect("three");
+        assert_eq!(last.read_u8().await.expect("judged"), 0);
+    };
+    let receiving = b.receive_file(move |_, _| Ok(sink.clone()), |_| ());
+    let both = timeout(PATIENCE, async { tokio::join!(receiving, sending).0 });
+    both.await.expect("in time").expect("received");
+    assert!(*memory.0.lock().expect("no panic") == bytes, "the very same bytes");
+}
+
+#[tokio::test]
+async fn who_receives_at_a_node_that_has_ended_is_told() {
+    let relay = Relay::start(Behaviour::default());
+    let node = join(&relay).await;
+    let other = node.clone();
+    let waiting =
+        tokio::spawn(async move { other.receive_file(|_, _| Ok(Memory::default()), |_| ()).await });
+    tokio::task::yield_now().await;
+    let later = node.clone();
+    node.leave().await;
+    let ended = timeout(PATIENCE, waiting).await.expect("in time").expect("no panic");
+    assert_eq!(ended, Err(TransferError::Stopped));
+    let begun_later = later.receive_file(|_, _| Ok(Memory::default()), |_| ());
+    let ended = timeout(PATIENCE, begun_later).await.expect("in time");
+    assert_eq!(ended, Err(TransferError::Stopped));
+}

@@ -199,10 +199,13 @@ impl Connections {
         });
     }
 
-    /// Offers a port. `None` when another listener has it.
+    /// Offers a port. `None` when another listener has it. When the node is over, nothing arrives.
     pub(crate) fn listen(&self, port: u16, admits: Admits) -> Option<mpsc::Receiver<Arrived>> {
         let (deliver, arrivals) = mpsc::channel(WAITING_STREAMS);
         self.with(|state, _| {
+            if state.is_over {
+                return Some(arrivals);
+            }
             if state.listeners.get(&port).is_some_and(|other| !other.is_closed()) {
                 return None;
             }
@@ -290,8 +293,10 @@ impl Connections {
                 0 => EPHEMERAL_PORTS.into_iter().find(is_free)?,
                 port => Some(port).filter(is_free)?,
             };
-            state.ends.offer(Carries::Datagrams, port, admits);
-            state.ports.insert(port, deliver);
+            if !state.is_over {
+                state.ends.offer(Carries::Datagrams, port, admits);
+                state.ports.insert(port, deliver);
+            }
             Some((port, messages))
         })
     }

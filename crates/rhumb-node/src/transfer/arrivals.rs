@@ -27,7 +27,8 @@ pub(crate) struct Arrivals(Mutex<Weak<Reception>>);
 /// Listens for offers until it is dropped.
 pub(super) struct Reception {
     desk: Arc<Desk>,
-    listening: JoinSet<()>,
+    /// Ends when it is dropped.
+    _listening: JoinSet<()>,
 }
 
 /// Who waits, and who has begun.
@@ -38,6 +39,8 @@ pub(super) struct Desk(Mutex<Book>);
 struct Book {
     seats: VecDeque<Seat>,
     under_way: HashMap<Key, UnderWay>,
+    /// The node has ended: nothing arrives any more.
+    is_over: bool,
 }
 
 /// One who waits for a file.
@@ -94,7 +97,7 @@ impl Arrivals {
         let desk = Arc::new(Desk::default());
         let mut listening = JoinSet::new();
         listening.spawn(listen(listener, Arc::clone(&desk)));
-        let reception = Arc::new(Reception { desk, listening });
+        let reception = Arc::new(Reception { desk, _listening: listening });
         *open = Arc::downgrade(&reception);
         Ok(reception)
     }
@@ -102,9 +105,10 @@ impl Arrivals {
 
 impl Reception {
     pub(super) fn wait(&self, seat: Seat) {
-        // It ended with its node: the seat's end says so.
-        if !self.listening.is_empty() {
-            self.desk.book().seats.push_back(seat);
+        let mut book = self.desk.book();
+        // Whoever waits is told by the end of his seat.
+        if !book.is_over {
+            book.seats.push_back(seat);
         }
     }
 }
@@ -128,8 +132,9 @@ async fn listen(mut listener: Listener, desk: Arc<Desk>) {
             Err(_) => stream.reset(CancelReason::Busy.code()),
         }
     }
-    // The node is over, and who waits is told.
-    desk.book().seats.clear();
+    let mut book = desk.book();
+    book.is_over = true;
+    book.seats.clear();
 }
 
 /// Hears an offer, and gives the stream to whom it is for.

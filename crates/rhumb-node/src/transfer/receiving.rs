@@ -63,6 +63,14 @@ enum End {
     Failed(TransferError),
 }
 
+/// What came next.
+enum Gathered {
+    /// So many bytes; none if none came.
+    Bytes(usize),
+    /// Another stream.
+    Other(Box<Stream>),
+}
+
 pub(crate) async fn receive<W: WriteAt + Send + 'static>(
     handle: &Handle,
     mut open: impl FnMut(Name, &Offer) -> Result<W, CancelReason> + Send + 'static,
@@ -122,16 +130,16 @@ impl<P: FnMut(u64)> Incoming<P> {
     /// Takes what a stream brings, from where this one has come.
     async fn take_over(&mut self, stream: &mut Stream, again: &mut mpsc::Receiver<Stream>) -> End {
         let end = match self.take_all(stream, again).await {
-            Ok(None) => self.judge(stream).await,
-            Ok(Some(other)) => return End::Replaced(Box::new(other)),
+            Ok(None) => self.judge(stream, again).await,
+            Ok(Some(other)) => Ok(End::Replaced(other)),
             Err(error) => Err(error),
         };
         let error = match end {
-            Ok(verdict) => return End::Judged(verdict),
+            Ok(end) => return end,
             Err(error) => error,
         };
         let said = match &error {
-            // Its sender said that it was done, or will say where it goes on.
+            // Its sender has left.
             TransferError::Connection(EndError::ClosedByPeer { .. }) => {
                 return End::Failed(TransferError::EndedByPeer(CancelReason::Stopped));
             }
@@ -153,41 +161,19 @@ impl<P: FnMut(u64)> Incoming<P> {
         &mut self,
         stream: &mut Stream,
         again: &mut mpsc::Receiver<Stream>,
-    ) -> Result<Option<Stream>, TransferError> {
+    ) -> Result<Option<Box<Stream>>, TransferError> {
         let mut said_at = self.say(stream).await?;
         while self.arrived < self.offer.length {
-            let mut filled = 0;
-            let mut part = match &mut self.content {
-                Some(content) => std::mem::take(&mut content.part),
-                None => return Err(TransferError::Stopped),
+            let Some(content) = &mut self.content else { return Err(TransferError::Stopped) };
+            let len = match gather(&mut content.part, stream, again).await? {
+                Gathered::Bytes(len) => len,
+                Gathered::Other(other) => return Ok(Some(other)),
             };
-            // Many bytes are written at once, and few do not wait for long.
-            let until = tokio::time::Instant::now() + GATHERS_FOR;
-            while filled < part.len() / 2 {
-                let wait = if filled == 0 { until + SAYS_EVERY } else { until };
-                let read = tokio::select! {
-                    biased;
-                    Some(other) = again.recv() => {
-                        self.put_back(part);
-                        return Ok(Some(other));
-                    }
-                    read = timeout_at(wait, stream.read(&mut part[filled..])) => read,
-                };
-                match read {
-                    Ok(Ok(0)) if filled == 0 => return Err(NONSENSE),
-                    Ok(Ok(0)) => break,
-                    Ok(Ok(len)) => filled += len,
-                    Ok(Err(error)) => return Err(error.into()),
-                    Err(_) => break,
-                }
-            }
-            self.keep(part, filled).await?;
+            self.keep(len).await?;
             if self.idle() >= GIVES_UP_AFTER {
                 return Err(TransferError::NoProgress);
             }
-            if now().instant.saturating_duration_since(said_at) >= TELLS_EVERY
-                && self.arrived < self.offer.length
-            {
+            if now().instant.saturating_duration_since(said_at) >= TELLS_EVERY {
                 said_at = self.say(stream).await?;
             }
         }
@@ -204,20 +190,19 @@ impl<P: FnMut(u64)> Incoming<P> {
     }
 
     /// Writes what has come, where that holds up nobody.
-    async fn keep(&mut self, part: Vec<u8>, len: usize) -> Result<(), TransferError> {
+    async fn keep(&mut self, len: usize) -> Result<(), TransferError> {
+        let at = self.arrived;
         if len == 0 {
-            self.put_back(part);
             return Ok(());
         }
-        let at = self.arrived;
         if len as u64 > self.offer.length - at {
             return Err(NONSENSE);
         }
         let Some(mut content) = self.content.take() else { return Err(TransferError::Stopped) };
         let write = move || {
-            content.hash.update(&part[..len]);
-            let written = content.sink.write_all_at(at, &part[..len]);
-            content.part = part;
+            let part = &content.part[..len];
+            content.hash.update(part);
+            let written = content.sink.write_all_at(at, part);
             (content, written)
         };
         let written = tokio::task::spawn_blocking(write).await;
@@ -230,26 +215,55 @@ impl<P: FnMut(u64)> Incoming<P> {
         Ok(())
     }
 
-    fn put_back(&mut self, part: Vec<u8>) {
-        if let Some(content) = &mut self.content {
-            content.part = part;
-        }
-    }
-
-    /// Tells the sender what all of it amounts to, and waits until he knows.
-    async fn judge(&mut self, stream: &mut Stream) -> Result<Verdict, TransferError> {
+    /// Tells the sender what all of it amounts to, and waits until he knows; or another stream, on
+    /// which he asks again.
+    async fn judge(
+        &mut self,
+        stream: &mut Stream,
+        again: &mut mpsc::Receiver<Stream>,
+    ) -> Result<End, TransferError> {
         let Some(content) = &self.content else { return Err(TransferError::Stopped) };
         let found = storage::finish(content.hash.clone());
         let verdict = if found == self.offer.sha256 { Verdict::Intact } else { Verdict::Corrupt };
         let mut last = self.offer.length.to_be_bytes().to_vec();
         last.push(verdict as u8);
         stream.write_all(&last).await?;
-        match timeout(GIVES_UP_AFTER, stream.deliver()).await {
-            // He has left, and so he has heard it; or another stream will ask again.
+        let told = tokio::select! {
+            biased;
+            Some(other) = again.recv() => return Ok(End::Replaced(Box::new(other))),
+            told = timeout(GIVES_UP_AFTER, stream.deliver()) => told,
+        };
+        match told {
+            // He may ask again by another stream, unless he has left, and so has heard it.
             Ok(Err(StreamError::Connection(error))) if !is_departure(&error) => Err(error.into()),
-            _ => Ok(verdict),
+            _ => Ok(End::Judged(verdict)),
         }
     }
+}
+
+/// Fills a buffer, as far as bytes come soon: many are written at once, and few do not wait long.
+async fn gather(
+    part: &mut [u8],
+    stream: &mut Stream,
+    again: &mut mpsc::Receiver<Stream>,
+) -> Result<Gathered, TransferError> {
+    let mut filled = 0;
+    let until = tokio::time::Instant::now() + GATHERS_FOR;
+    while filled < part.len() / 2 {
+        let wait = if filled == 0 { until + SAYS_EVERY } else { until };
+        let read = tokio::select! {
+            biased;
+            Some(other) = again.recv() => return Ok(Gathered::Other(Box::new(other))),
+            read = timeout_at(wait, stream.read(&mut part[filled..])) => read,
+        };
+        match read {
+            Ok(Ok(0)) if filled == 0 => return Err(NONSENSE),
+            Ok(Ok(0)) | Err(_) => break,
+            Ok(Ok(len)) => filled += len,
+            Ok(Err(error)) => return Err(error.into()),
+        }
+    }
+    Ok(Gathered::Bytes(filled))
 }
 
 fn is_departure(error: &EndError) -> bool {
