@@ -282,3 +282,29 @@ async fn who_receives_at_a_node_that_has_ended_is_told() {
     let ended = timeout(PATIENCE, begun_later).await.expect("in time");
     assert_eq!(ended, Err(TransferError::Stopped));
 }
+
+#[tokio::test]
+async fn a_router_on_the_way_reads_nothing_of_a_file() {
+    let relay = Relay::start(Behaviour { keeps: true, ..Behaviour::default() });
+    let (a, b) = (join(&relay).await, join(&relay).await);
+    let bytes = b"nobody but the two of us".repeat(10_000);
+    let length = bytes.len() as u64;
+    let sha256 = sha256_of(&mut bytes.as_slice(), length).expect("memory can be read");
+    let name = FileName::new("secret-plans.txt").expect("a fit name");
+    let receiving = b.receive_file(|_, _| Ok(Memory::default()), |_| ());
+    let sending = a.send_file(b.name(), bytes, Offer { length, sha256, name }, |_| ());
+    let both = timeout(PATIENCE, async { tokio::join!(receiving, sending) });
+    let (received, sent) = both.await.expect("in time");
+    assert!(received.is_ok() && sent.is_ok(), "{received:?}, {sent:?}");
+    let reads = |what: &[u8]| {
+        let read = relay.read.lock().expect("no panic");
+        read.iter().any(|data| data.windows(what.len()).any(|part| part == what))
+    };
+    let hidden = [&b"nobody but"[..], b"secret-plans", &sha256];
+    assert!(!hidden.into_iter().any(reads), "it is sealed by its ends");
+    // What is plain is what the router reads.
+    let mut port = b.bind_plain(7).await.expect("a free port");
+    a.send_plain(b.name(), 7, b"nobody but the two of us").await.expect("queued");
+    timeout(PATIENCE, port.receive()).await.expect("in time").expect("a message");
+    assert!(reads(b"nobody but"));
+}

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,6 +25,8 @@ use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role};
 pub struct Relay {
     pub address: SocketAddr,
     pub name: Name,
+    /// The data of all PDUs that it has carried, as it reads them.
+    pub read: Arc<Mutex<Vec<Vec<u8>>>>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,6 +46,8 @@ pub struct Behaviour {
     pub unready: u64,
     /// The longest data of a PDU that it carries.
     pub longest: u16,
+    /// Keeps what it reads.
+    pub keeps: bool,
 }
 
 impl Default for Behaviour {
@@ -55,6 +59,7 @@ impl Default for Behaviour {
             loses_one_in: 0,
             unready: 0,
             longest: u16::MAX,
+            keeps: false,
         }
     }
 }
@@ -70,6 +75,7 @@ struct Worker {
     socket: UdpSocket,
     behaviour: Behaviour,
     data_seen: u64,
+    read: Arc<Mutex<Vec<Vec<u8>>>>,
     /// Who advertised a name that is not its own last.
     served: HashMap<Name, SessionId>,
     incoming: Batch,
@@ -82,12 +88,14 @@ impl Relay {
         let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
         let address = socket.local_address();
         let config = rhumb_link::Config::default();
+        let read = Arc::<Mutex<Vec<Vec<u8>>>>::default();
         let worker = Worker {
             name: identity.name(),
             endpoint: Endpoint::new(identity.clone(), config, [5; 32], Instant::now()).unwrap(),
             socket,
             behaviour,
             data_seen: 0,
+            read: read.clone(),
             served: HashMap::new(),
             incoming: Batch::new(),
             outgoing: Batch::new(),
@@ -95,7 +103,7 @@ impl Relay {
         let stop = Arc::new(Stop { asked: AtomicBool::new(false), wake: Wake::new().unwrap() });
         let asked = stop.clone();
         let thread = Some(std::thread::spawn(move || worker.run(&asked)));
-        Self { address, name: identity.name(), stop, thread }
+        Self { address, name: identity.name(), read, stop, thread }
     }
 }
 
@@ -157,6 +165,9 @@ impl Worker {
         if header.action == Action::Advertise {
             self.answer_advertisement(opened.session, header, now);
             return None;
+        }
+        if self.behaviour.keeps {
+            self.read.lock().unwrap().push(pdu.data().to_vec());
         }
         if matches!(header.action, Action::Data | Action::Ping) {
             if let Some(reason) = self.objection(header, pdu.data().len()) {
