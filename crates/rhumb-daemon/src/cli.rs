@@ -119,7 +119,7 @@ pub enum Command {
     Forward(ForwardArguments),
     /// Let programs that can use a proxy reach names, as hosts NAME.rhumb.internal
     Proxy(ProxyArguments),
-    /// Run one node for all programs of this host: a proxy, and what the file's [up] offers
+    /// Run one node for all programs of this host: a proxy, and what the configuration file offers
     /// and brings here
     Up(UpArguments),
     /// Give this host an address that is its name, for all programs: a network device, whose

@@ -19,7 +19,7 @@
 //!    and hands what comes of it to [`Table::judged`];
 //! 3. gives the router its orders, keeps what the exchange is to be told in [`Untold`] until it is
 //!    due, and then hands it to [`Exchange::tell`];
-//! 4. takes messages for the servers ([`Exchange::poll_answer`], [`Exchange::poll_message`]), and
+//! 4. takes messages for the servers ([`Seat::poll_answer`], [`Seat::poll_message`]), and
 //!    lets answers leave when [`Pace`] says so.
 //!
 //! Invariant: what a member says, when and in which order follows from public facts, and not from

@@ -1,6 +1,6 @@
-//! IP packets between names: a name is an IPv6 address ([`Name::address`]), and packets travel as
-//! private datagrams on port [`PORT`]. This is what to do with each of them, without device, clock
-//! or connection: [`Overlay`] decides, and says so.
+//! IP packets between names: a name is an IPv6 address ([`address`](crate::Name::address)), and
+//! packets travel as private datagrams on port [`PORT`]. This is what to do with each of them,
+//! without device, clock or connection: [`Overlay`] decides, and says so.
 //!
 //! 1. [`Overlay::outgoing`]: a packet of this host's goes to a name, or nobody knows to which.
 //! 2. [`Overlay::cut`]: it fits a datagram, travels in two, or its sender hears how much fits.

@@ -35,7 +35,7 @@ pub enum Event {
     Opened {
         /// On which connection.
         id: ConnectionId,
-        /// The stream: its holder is to [`Ends::release`] it.
+        /// The stream: its holder is to [release](super::Ends::release) it.
         stream: StreamId,
         /// For which port.
         port: u16,

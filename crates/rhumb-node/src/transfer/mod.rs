@@ -8,8 +8,8 @@
 //!
 //! A stream that breaks, because its connection is lost or another server answers for the name, is
 //! followed by another one with the same offer, and the receiver says where to go on: what it has
-//! while it is the same, from the start if it is another one. [`sending`] and [`receiving`] are the
-//! two ends, [`arrivals`] gives streams to those who receive.
+//! while it is the same, from the start if it is another one. `sending` and `receiving` are the
+//! two ends, `arrivals` gives streams to those who receive.
 
 mod arrivals;
 mod error;
