@@ -53,6 +53,7 @@ pub use stamp::{
 };
 pub(crate) use stamp::{parse_carried, parse_waypoints};
 pub use tun::TunArguments;
+pub(crate) use tun::{LEAST_MTU, MOST_MTU, RESOLVER};
 pub use waypoint::{AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument};
 
 /// Secure routing by name.

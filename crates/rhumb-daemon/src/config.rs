@@ -16,6 +16,7 @@ mod rib;
 mod seat;
 #[cfg(target_os = "linux")]
 mod stamp;
+mod tun;
 mod up;
 pub(crate) mod value;
 mod waypoint;
@@ -59,6 +60,7 @@ pub(crate) use rib::RibLimits;
 pub use seat::SeatSettings;
 #[cfg(target_os = "linux")]
 pub use stamp::{StampDaemonSettings, StampSettings};
+pub use tun::TunSettings;
 pub use up::{Allowed, Brought, OfferedPort, UpSettings};
 use value::{Fault, RawWorkers, line_at};
 pub use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};

@@ -36,6 +36,8 @@ pub mod secret_file;
 pub mod signer;
 mod size;
 pub mod status;
+#[cfg_attr(not(target_os = "linux"), path = "tun/elsewhere.rs")]
+pub mod tun;
 pub mod values;
 pub mod waypoint;
 pub mod words;

@@ -9,13 +9,13 @@ mod places;
 pub mod proxy;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rhumb_node::{Node, Stream, StreamError, stream_error};
 use tokio::io::copy_bidirectional_with_sizes;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use crate::clock;
 use crate::failure::{Failure, Outcome};
@@ -46,15 +46,20 @@ pub async fn carry(mut stream: Stream, mut tcp: TcpStream) -> io::Result<Carried
 /// # Errors
 ///
 /// When the address is taken, or not this host's.
-pub async fn listen(local: SocketAddr) -> Outcome<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(local).await.map_err(|error| taken(local, &error))?;
+pub fn listen(local: SocketAddr) -> Outcome<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(local).map_err(|error| taken(local, &error))?;
+    listener.set_nonblocking(true).map_err(Failure::setup)?;
     let local = listener.local_addr().map_err(Failure::setup)?;
     Ok((listener, local))
 }
 
 /// What is wrong with a local address.
 pub fn taken(local: SocketAddr, error: &io::Error) -> Failure {
-    Failure::setup_text(format!("cannot listen on {local}: {error}; choose another port"))
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied => "ports below 1024 need CAP_NET_BIND_SERVICE",
+        _ => "choose another port",
+    };
+    Failure::setup_text(format!("cannot listen on {local}: {error}; {advice}"))
 }
 
 /// Waits until a node has ended, which says why.

@@ -14,11 +14,13 @@ use std::time::Duration;
 use rhumb_keyserver::DomainName;
 use rhumb_keyserver::hosts::{Answered, Host, answer};
 use rhumb_wire::Name;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::daemon::{Metric, Snapshot};
 use crate::failure::{Failure, Outcome};
 use crate::names::Book;
 use crate::names::host::of_host_by;
@@ -114,13 +116,31 @@ impl Resolver {
 
 impl Answers {
     /// Each answer and how often it was given.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Answered::ALL.iter().map(|(it, label)| (*label, self.of(*it).load(Ordering::Relaxed)))
+    }
+
+    /// Puts in how often each was given.
+    pub fn report(&self, snapshot: &mut Snapshot) {
+        snapshot.status["resolver"] = self.iter().map(|(it, count)| (it, json!(count))).collect();
+        snapshot.metrics.push(ANSWERS.by("answer", self.iter()));
     }
 
     fn of(&self, answered: Answered) -> &AtomicU64 {
         &self.0[answered as usize]
     }
+}
+
+/// What has all programs of a host ask it, for the user to do.
+pub fn advice(address: SocketAddr, device: &str) -> String {
+    // The usual port is one that systemd does not want to hear.
+    let server = match address.port() {
+        53 => address.ip().to_string(),
+        _ => address.to_string(),
+    };
+    format!(
+        ".{ZONE} is resolved at {address}; with systemd: resolvectl dns {device} {server} && resolvectl domain {device} '~{ZONE}'"
+    )
 }
 
 /// A message, and the stream that waits for its answer.
@@ -199,6 +219,10 @@ async fn say(mut stream: TcpStream, answer: Vec<u8>) -> io::Result<Option<Said>>
     listen(stream).await
 }
 
+const ANSWERS: Metric = Metric::counter(
+    "rhumb_resolver_answered_queries_total",
+    "Questions for hosts that are names, by what they were answered.",
+);
 /// What is answered for.
 const ZONE: &str = "rhumb.internal";
 /// The longest message that is looked at; a question about one host with all extensions is shorter.

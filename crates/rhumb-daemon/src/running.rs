@@ -123,31 +123,46 @@ impl Asker {
 /// Where this user's commands ask.
 #[derive(Debug)]
 pub struct Counter {
-    listener: UnixListener,
+    listener: std::os::unix::net::UnixListener,
     path: PathBuf,
 }
 
 impl Counter {
-    /// Listens. To be called in a runtime.
+    /// Listens.
     ///
     /// # Errors
     ///
     /// When another node runs for this user, or there is no place.
     pub fn open() -> Outcome<Self> {
         let path = usual_socket(FILE)?;
-        let how = "another node runs for this user: end it, or give commands = false in [up]";
-        let listener = daemon::bind_socket(&path, "socket", how)?;
-        let listener = UnixListener::from_std(listener).map_err(Failure::setup)?;
+        let listener = daemon::bind_socket(&path, "socket", ANOTHER)?;
         Ok(Self { listener, path })
     }
 
-    /// The next who asks.
+    /// Refuses to go on where [`Counter::open`] would, before anything else is taken.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn check() -> Outcome {
+        let path = usual_socket(FILE)?;
+        match std::os::unix::net::UnixStream::connect(&path) {
+            Ok(_) => Err(Failure::setup_text(format!(
+                "socket {} is in use by another process; {ANOTHER}",
+                path.display()
+            ))),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Takes those who ask. To be called in a runtime.
     ///
     /// # Errors
     ///
     /// When the system has no sockets left.
-    pub async fn accept(&self) -> io::Result<UnixStream> {
-        self.listener.accept().await.map(|(stream, _)| stream)
+    pub fn listener(&self) -> Outcome<UnixListener> {
+        let listener = self.listener.try_clone().map_err(Failure::operation)?;
+        UnixListener::from_std(listener).map_err(Failure::operation)
     }
 }
 
@@ -256,6 +271,7 @@ async fn line_of(stream: &mut BufReader<UnixStream>) -> io::Result<String> {
     }
 }
 
+const ANOTHER: &str = "another node runs for this user: end it, or give commands = false in [up]";
 /// Its socket in the user's folder.
 const FILE: &str = "up.node";
 const ASKS_WITHIN: Duration = Duration::from_secs(5);

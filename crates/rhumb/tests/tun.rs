@@ -349,6 +349,68 @@ fn programs_find_names_as_hosts() {
 }
 
 #[test]
+fn one_node_of_a_host_has_the_device_too() {
+    if !["curl", "getent", "python3"].iter().all(|it| is_there(it)) {
+        return;
+    }
+    let Some(rig) = Rig::new(1, 2) else { return };
+    let router = rig.routers[0].1.clone();
+    let [alice, bob] = ["alice.key", "bob.key"].map(|key| rig.place.keygen("node", key));
+    let tun = "resolver = \"127.0.0.1:53\"";
+    let head = |key: &str| format!("[node]\nkey = \"{key}\"\n[up]\nproxy = \"off\"\n");
+    rig.place.write("alice.toml", &format!("{}[up.tun]\n{tun}\n", head("alice.key")));
+    let allow = format!("allow = [\"{alice}\"]\n[[up.serve]]\nport = 80\nallow_all = true\n");
+    let bobs = format!("{}commands = false\n[up.tun]\n{allow}", head("bob.key"));
+    rig.place.write("bob.toml", &bobs);
+    let up = |node: usize, file: &str| {
+        let up = ["--config", file, "up", "--router", &router, "--admin", "127.0.0.1:0"];
+        let mut running = rig.place.start_in(rig.host(node).id(), &up);
+        let ready = loop {
+            let told = running.next_object();
+            if told["role"] == json!("node") {
+                break told;
+            }
+        };
+        Tun { running, ready }
+    };
+    let (here, there) = (up(0, "alice.toml"), up(1, "bob.toml"));
+    assert_eq!(here.ready["resolver"], json!("127.0.0.1:53"), "{}", here.ready);
+    assert_eq!(here.ready["device"], json!("rhumb0"), "{}", here.ready);
+    // Root gave up what made the device.
+    let process = format!("/proc/{}/status", here.running.child.id());
+    let process = std::fs::read_to_string(process).unwrap();
+    assert!(process.contains("CapEff:\t0000000000000000"), "{process}");
+    rig.place.write("index.html", "hello");
+    let _web = rig.serve(1, &["python3", "-m", "http.server", "80", "--bind", there.ip()]);
+    rig.place.write("resolv.conf", "nameserver 127.0.0.1\noptions timeout:5 attempts:1\n");
+    let script = "mount --bind resolv.conf /etc/resolv.conf && getent ahostsv6 \"$1\" && \
+                  exec curl --silent --show-error --fail --max-time 20 \"http://$1/\"";
+    let host = format!("{bob}.rhumb.internal");
+    for host in [&*host, "bob.rhumb.internal"] {
+        let program = ["unshare", "--mount", "sh", "-c", script, "sh", host];
+        let output = rig.until_it_works(0, &program);
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.contains(there.ip()) && output.ends_with("hello"), "{output}");
+    }
+    let status = rig.status(0, &here);
+    assert!(status["tun"]["received"]["bytes"].as_u64() > Some(0), "{status}");
+    assert!(status["resolver"]["address"].as_u64() >= Some(2), "{status}");
+    // Another one on this host, for the same user and for none.
+    let run = |file: &str| {
+        let again = ["--config", file, "up", "--router", &router, "--admin", "127.0.0.1:0"];
+        Run::of(rig.place.command_in(rig.host(0).id(), &again).output().unwrap())
+    };
+    run("alice.toml").is_refused_with(&["another node runs for this user"]);
+    rig.place.write("carol.toml", "[up]\nproxy = \"off\"\ncommands = false\n[up.tun]\n");
+    run("carol.toml").is_refused_with(&["fd00::/8", "leads elsewhere"]);
+    rig.place.write("carol.toml", "[up]\ncommands = false\n[up.tun]\nresolver = \"127.0.0.1:53\"");
+    run("carol.toml").is_refused_with(&["cannot resolve names on 127.0.0.1:53", "another one"]);
+    // What is asked for together lasts as long.
+    assert_eq!(here.running.end().0, 0);
+    assert_eq!(there.running.end().0, 0);
+}
+
+#[test]
 fn what_cannot_be_is_said_in_a_line() {
     let Some(rig) = Rig::new(1, 1) else { return };
     let router = rig.routers[0].1.clone();
@@ -358,7 +420,8 @@ fn what_cannot_be_is_said_in_a_line() {
         let arguments = [&["tun", "--router", &router][..], more].concat();
         Run::of(rig.place.command_in(rig.host(0).id(), &arguments).output().unwrap())
     };
-    run(&["--key", "alice.key"]).is_refused_with(&["another `rhumb tun` runs with this key"]);
+    run(&["--key", "alice.key"])
+        .is_refused_with(&["another `rhumb tun` or `rhumb up` runs with this key"]);
     run(&["--device", "rhumb0"]).is_refused_with(&["rhumb0", "in use", "another name"]);
     run(&["--device", "a-name-that-is-too-long"]).is_refused_with(&["a-name-that-is-too-long"]);
     run(&[]).is_refused_with(&["fd00::/8", "leads elsewhere"]);
@@ -366,14 +429,18 @@ fn what_cannot_be_is_said_in_a_line() {
     run(&elsewhere).is_refused_with(&["0.0.0.0:5354", "no loopback address"]);
     run(&["--mtu", "1279"]).refused_by_the_command_line("1280");
     // Root without the right to administer the network.
-    let inside = rig.place.command(&["tun", "--router", &router]);
-    let mut command = Command::new("setpriv");
-    command.args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"]);
-    command.arg(inside.get_program()).args(inside.get_args());
-    command.current_dir(rig.place.folder()).env("HOME", rig.place.folder());
-    match command.output() {
-        Ok(output) => Run::of(output).is_refused_with(&["CAP_NET_ADMIN"]),
-        Err(_) => println!("skipped: without setpriv"),
+    rig.place.write("up.toml", "[up]\nproxy = \"off\"\n[up.tun]\n");
+    for arguments in [&["tun", "--router", &router][..], &["--config", "up.toml", "up"]] {
+        let inside = rig.place.command(arguments);
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"]);
+        command.arg(inside.get_program()).args(inside.get_args());
+        command.current_dir(rig.place.folder()).env("HOME", rig.place.folder());
+        command.env("XDG_RUNTIME_DIR", rig.place.folder());
+        match command.output() {
+            Ok(output) => Run::of(output).is_refused_with(&["CAP_NET_ADMIN"]),
+            Err(_) => println!("skipped: without setpriv"),
+        }
     }
 }
 

@@ -138,6 +138,7 @@ fn a_first_start_makes_a_name_that_stays_and_what_is_wrong_is_a_line() {
     assert_eq!(first.end().0, 0);
     let mut again = up(&place, &router, "off.toml");
     assert_eq!(name(&mut again), made);
+    assert_eq!(again.end().0, 0);
 
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();

@@ -82,6 +82,10 @@ pub struct UpArguments {
     /// every user; port 0 picks one [default: a Unix socket]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub admin: Option<Admin>,
+    /// Give up root once everything is open, and go on as this user, who has to be able to read
+    /// the files given
+    #[arg(long, value_name = "USER")]
+    pub run_as: Option<String>,
     /// The node.
     #[command(flatten)]
     pub node: NodeArguments,

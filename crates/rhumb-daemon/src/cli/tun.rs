@@ -40,7 +40,7 @@ pub struct TunArguments {
     pub resolver: Option<SocketAddr>,
     /// Bytes of the largest packet on the device. More than the default helps where links carry
     /// more than Ethernet's
-    #[arg(long, value_name = "BYTES", default_value_t = LEAST_MTU, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_MTU)..=MOST_MTU))]
+    #[arg(long, value_name = "BYTES", default_value_t = LEAST_MTU, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_MTU)..=i64::from(MOST_MTU)))]
     pub mtu: u32,
     /// Give up root once the device is there, and go on as this user, who has to be able to read
     /// the files given
@@ -58,8 +58,8 @@ pub struct TunArguments {
 
 /// A loopback address that nobody else has, with the port that everybody asks: `resolv.conf` has no
 /// place for another one.
-const RESOLVER: &str = "127.0.0.41:53";
+pub(crate) const RESOLVER: &str = "127.0.0.41:53";
 /// What IPv6 demands of any device.
-const LEAST_MTU: u32 = 1280;
+pub(crate) const LEAST_MTU: u32 = 1280;
 /// Longer than any datagram of a link.
-const MOST_MTU: i64 = 65_535;
+pub(crate) const MOST_MTU: u32 = 65_535;

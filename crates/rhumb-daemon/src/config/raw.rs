@@ -14,6 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::access::{RULE_KEYS, RawRule};
 use super::neighbours::{NEIGHBOUR_KEYS, RawNeighbour};
 use super::seat::{RawSeat, SEAT_KEYS};
+use super::tun::TUN_KEYS;
 use super::up::{FORWARD_KEYS, RawUp, SERVE_KEYS, UP_KEYS};
 use super::value::{Fault, RawWorkers, line_at};
 use super::words;
@@ -247,6 +248,7 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     check_below(text, root.get_ref(), &["rib", "exchange"], "rib.exchange", SEAT_KEYS)?;
     check_below(text, root.get_ref(), &["up", "serve"], "up.serve", SERVE_KEYS)?;
     check_below(text, root.get_ref(), &["up", "forward"], "up.forward", FORWARD_KEYS)?;
+    check_below(text, root.get_ref(), &["up", "tun"], "up.tun", TUN_KEYS)?;
     check_below(text, root.get_ref(), &["router", "domain"], "router.domain", DOMAIN_KEYS)?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;

@@ -4,14 +4,17 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use rhumb_node::Admits;
 use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{ConfigFile, Fault, NodeSettings, line_at, refuse};
+use super::tun::RawTun;
+use super::{ConfigFile, Fault, NodeSettings, TunSettings, line_at, refuse};
 use crate::admin::Admin;
 use crate::cli::{Local, UpArguments, Wanted};
 use crate::failure::{Failure, Outcome};
+use crate::privileges::User;
 use crate::remote::{parse_address, parse_name};
 
 /// What `rhumb up` runs with.
@@ -25,10 +28,14 @@ pub struct UpSettings {
     pub serve: Vec<OfferedPort>,
     /// What it brings here.
     pub forward: Vec<Brought>,
+    /// The device by which this host has its name as an address, if it has one.
+    pub tun: Option<TunSettings>,
     /// AdCerts of the capsules that it answers for.
     pub ad_certs: Vec<PathBuf>,
     /// Whether other commands of this user use it.
     pub commands: bool,
+    /// Who it goes on as when everything is open.
+    pub run_as: Option<User>,
     /// Where it tells how it is.
     pub admin: Admin,
 }
@@ -53,7 +60,7 @@ pub struct OfferedPort {
 pub enum Allowed {
     /// Everybody who knows the name.
     Everybody,
-    /// These, and there is one.
+    /// These.
     Names(Vec<Name>),
 }
 
@@ -82,6 +89,14 @@ impl Allowed {
             (false, true) => Err(format!("nobody could use it: {how}")),
         }
     }
+
+    /// As nodes take it.
+    pub fn admits(&self) -> Admits {
+        match self {
+            Self::Everybody => Admits::Everybody,
+            Self::Names(names) => Admits::Names(names.iter().copied().collect()),
+        }
+    }
 }
 
 /// `[up]`
@@ -91,6 +106,8 @@ pub(crate) struct RawUp {
     proxy: Option<Spanned<String>>,
     admin: Option<Spanned<String>>,
     commands: Option<bool>,
+    run_as: Option<Spanned<String>>,
+    tun: Option<Spanned<RawTun>>,
     ad_certs: Vec<PathBuf>,
     serve: Vec<Spanned<RawService>>,
     forward: Vec<Spanned<RawForward>>,
@@ -118,7 +135,8 @@ pub(crate) struct RawForward {
 }
 
 /// The keys of [`RawUp`] and those below it.
-pub(super) const UP_KEYS: &[&str] = &["proxy", "admin", "commands", "ad_certs", "serve", "forward"];
+pub(super) const UP_KEYS: &[&str] =
+    &["proxy", "admin", "commands", "run_as", "tun", "ad_certs", "serve", "forward"];
 pub(super) const SERVE_KEYS: &[&str] = &["port", "name", "udp", "to", "allow", "allow_all"];
 pub(super) const FORWARD_KEYS: &[&str] = &["local", "to", "udp"];
 
@@ -141,8 +159,10 @@ impl ConfigFile {
             proxy: proxy.unwrap_or(Some(DEFAULT_PROXY)),
             serve: raw.serve.iter().map(|it| self.service(it)).collect::<Outcome<_>>()?,
             forward: raw.forward.iter().map(|it| self.brought(it)).collect::<Outcome<_>>()?,
+            tun: raw.tun.as_ref().map(|it| self.tun(it)).transpose()?,
             ad_certs: raw.ad_certs.clone(),
             commands: raw.commands.unwrap_or(true),
+            run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
             admin: admin.unwrap_or(Admin::Usual),
         })
     }
@@ -150,10 +170,7 @@ impl ConfigFile {
     fn service(&self, raw: &Spanned<RawService>) -> Outcome<OfferedPort> {
         let item = raw.get_ref();
         let port = item.port.ok_or_else(|| self.up_fault(raw, "a service needs `port`".into()))?;
-        let mut names = Vec::new();
-        for text in &item.allow {
-            names.extend(self.parsed(Some(text), parse_name)?);
-        }
+        let names = self.full_names(&item.allow)?;
         let allow = Allowed::of(item.allow_all, names, ALLOW_HOW);
         let to = self.parsed(item.to.as_ref(), parse_address)?;
         Ok(OfferedPort {
@@ -176,7 +193,7 @@ impl ConfigFile {
         Ok(Brought { local, service, udp: item.udp })
     }
 
-    fn up_fault<T>(&self, raw: &Spanned<T>, problem: String) -> Failure {
+    pub(super) fn up_fault<T>(&self, raw: &Spanned<T>, problem: String) -> Failure {
         let line = line_at(&self.text, Some(&raw.span()));
         refuse(&self.path, &Fault { line, problem })
     }
@@ -217,6 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_had_by_its_table_and_lets_nobody_begin() {
+        assert!(up("[up]").unwrap().tun.is_none());
+        let tun = |text: &str| up(&format!("[up.tun]\n{text}")).unwrap().tun.unwrap();
+        let usual = tun("");
+        assert_eq!((usual.allow, usual.mtu, usual.resolver), (Allowed::Names(vec![]), 1280, None));
+        assert_eq!(tun("resolver = \"on\"").resolver, Some("127.0.0.41:53".parse().unwrap()));
+        let [a, b] = [Name([7; 32]), Name([8; 32])];
+        let some = tun(&format!("allow = [\"{a}\"]\npeer = [\"{b}\"]\nmtu = 65535"));
+        assert_eq!((some.allow, some.mtu), (Allowed::Names(vec![a]), 65_535));
+        assert_eq!(some.peers, [b, a]);
+        assert_eq!(tun("allow_all = true").allow, Allowed::Everybody);
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let name = Name([7; 32]);
         for (text, what) in [
@@ -229,6 +260,12 @@ mod tests {
             // Whose label a file means would depend on who reads it.
             ("[[up.forward]]\nlocal = \"1\"\nto = \"bob:80\"".to_owned(), "not a name"),
             ("[up]\nproxy = \"on\"".to_owned(), "line 2"),
+            ("[up]\nrun_as = \"nobody here\"".to_owned(), "there is no user"),
+            (format!("[up.tun]\nallow_all = true\nallow = [\"{name}\"]"), "either"),
+            ("[up.tun]\nallow = [\"bob\"]".to_owned(), "not a name"),
+            ("[up.tun]\nmtu = 1279".to_owned(), "give 1280 to 65535"),
+            ("[up.tun]\nmtu = 65536".to_owned(), "give 1280 to 65535"),
+            ("[up.tun]\nresolver = \"off\"".to_owned(), "and not `on`"),
         ] {
             let failure = up(&text).unwrap_err().to_string();
             assert!(failure.contains(what) && failure.contains("line "), "{text}: {failure}");

@@ -22,9 +22,9 @@ use tokio::task::JoinSet;
 #[derive(Debug)]
 pub enum Door {
     /// Over TCP, at this address.
-    Tcp(TcpListener, SocketAddr),
+    Tcp(std::net::TcpListener, SocketAddr),
     /// Over UDP.
-    Udp(UdpSocket, SocketAddr),
+    Udp(std::net::UdpSocket, SocketAddr),
 }
 
 impl Door {
@@ -33,11 +33,12 @@ impl Door {
     /// # Errors
     ///
     /// When the address is taken, or not this host's.
-    pub async fn open(local: SocketAddr, udp: bool) -> Outcome<Self> {
+    pub fn open(local: SocketAddr, udp: bool) -> Outcome<Self> {
         if !udp {
-            return listen(local).await.map(|(listener, local)| Self::Tcp(listener, local));
+            return listen(local).map(|(listener, local)| Self::Tcp(listener, local));
         }
-        let socket = UdpSocket::bind(local).await.map_err(|error| taken(local, &error))?;
+        let socket = std::net::UdpSocket::bind(local).map_err(|error| taken(local, &error))?;
+        socket.set_nonblocking(true).map_err(Failure::setup)?;
         let local = socket.local_addr().map_err(Failure::setup)?;
         Ok(Self::Udp(socket, local))
     }
@@ -58,8 +59,14 @@ impl Door {
         form.print(&Ready { own: node.name(), local: self.local(), name, port });
         async move {
             match self {
-                Self::Tcp(listener, _) => carry_streams(&node, listener, (name, port), form).await,
-                Self::Udp(socket, _) => carry_datagrams(&node, socket, (name, port), form).await,
+                Self::Tcp(listener, _) => {
+                    let listener = TcpListener::from_std(listener).map_err(Failure::operation)?;
+                    carry_streams(&node, listener, (name, port), form).await
+                }
+                Self::Udp(socket, _) => {
+                    let socket = UdpSocket::from_std(socket).map_err(Failure::operation)?;
+                    carry_datagrams(&node, socket, (name, port), form).await
+                }
             }
         }
     }

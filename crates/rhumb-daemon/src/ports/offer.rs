@@ -14,11 +14,11 @@ use super::{Carried, Seldom, carry, datagrams, reason, until_ended};
 use crate::ad_cert;
 use crate::admin::Admin;
 use crate::clock;
-use crate::config::{Allowed, NodeSettings, OfferedPort};
+use crate::config::{NodeSettings, OfferedPort};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Form, bytes_text};
 use rhumb_node::{
-    Admits, BUSY, Listener, Node, PORT_CLOSED, Refusal, SERVICE_FAILED, Service, Stream, Wanted,
+    BUSY, Listener, Node, PORT_CLOSED, Refusal, SERVICE_FAILED, Service, Stream, Wanted,
 };
 use rhumb_trust::AdCert;
 use rhumb_wire::Name;
@@ -60,10 +60,7 @@ pub async fn offer(
     form: Form,
 ) -> Outcome<Offer> {
     let OfferedPort { only, port, udp, to, allow } = offered;
-    let admits = match allow {
-        Allowed::Everybody => Admits::Everybody,
-        Allowed::Names(names) => Admits::Names(names.into_iter().collect()),
-    };
+    let admits = allow.admits();
     let name = only.unwrap_or(node.name());
     let ready = Ready { name, port, udp, to, router: node.router().await, admin };
     let node = node.clone();

@@ -43,7 +43,7 @@ use self::socks::{Reply, Request, Target};
 pub fn lead(
     node: Node,
     settings: NodeSettings,
-    (listener, local): (TcpListener, SocketAddr),
+    (listener, local): (std::net::TcpListener, SocketAddr),
     form: Form,
 ) -> impl Future<Output = Outcome> {
     form.print(&Ready { own: node.name(), local });
@@ -52,7 +52,8 @@ pub fn lead(
     accept(Arc::new(proxy), listener)
 }
 
-async fn accept(proxy: Arc<Proxy>, listener: TcpListener) -> Outcome {
+async fn accept(proxy: Arc<Proxy>, listener: std::net::TcpListener) -> Outcome {
+    let listener = TcpListener::from_std(listener).map_err(Failure::operation)?;
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

@@ -29,7 +29,7 @@ pub(crate) fn run(
         return outcome;
     }
     joined(settings, with_parent, Ok(()), |node| async move {
-        let door = Door::open(arguments.local.0, arguments.udp).await?;
+        let door = Door::open(arguments.local.0, arguments.udp)?;
         // Whoever is not there, or does not let us in, is known before a program relies on it.
         node.connect(name).await.map_err(Failure::setup)?;
         door.lead(node, (name, port), form).await

@@ -15,7 +15,7 @@ pub(crate) fn run(
     form: Form,
 ) -> Outcome {
     joined(settings, with_parent, Ok(()), |node| async move {
-        let (listener, local) = listen(arguments.local.0).await?;
+        let (listener, local) = listen(arguments.local.0)?;
         proxy::lead(node, settings.clone(), (listener, local), form).await
     })
 }

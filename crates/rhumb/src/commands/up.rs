@@ -1,27 +1,37 @@
-//! `rhumb up`: one node for the programs of a host: what the file offers and brings here, and a
-//! proxy; other commands of the same user use it, too. It needs no file: then it is a proxy alone,
-//! under a name that is made at the first start.
+//! `rhumb up`: one node for the programs of a host: what the file offers and brings here, a proxy,
+//! and a device by which the host has its name as an address; other commands of the same user use
+//! it, too. It needs no file: then it is a proxy alone, under a name that is made at the first
+//! start.
+//!
+//! 1. What the file asks for is checked and opened ([`Opened`]), and then privileges are given up.
+//! 2. The node joins, and everything begins.
 
 mod requests;
 
 use std::fmt;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::belonging::Belonging;
-use rhumb_daemon::config::UpSettings;
-use rhumb_daemon::daemon;
+use rhumb_daemon::config::{Brought, UpSettings};
+use rhumb_daemon::daemon::{self, Snapshot};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
-use rhumb_daemon::names::{self, book};
+use rhumb_daemon::names::{self, Book, book};
 use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::door::Door;
 use rhumb_daemon::ports::{listen, offer, proxy, until_ended};
+use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::resolver::{self, Resolver};
 use rhumb_daemon::running::Counter;
+use rhumb_daemon::tun::Device;
 use rhumb_node::Node;
+use rhumb_trust::Identity;
 use rhumb_wire::{Name, Role};
 use serde::Serialize;
 use serde_json::json;
@@ -39,21 +49,37 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
     for offered in &settings.serve {
         offer::check_own(offered, identity.name(), &ad_certs)?;
     }
+    if settings.commands {
+        Counter::check()?;
+    }
+    let opened = Opened::open(&settings, &identity)?;
     let belonging = Belonging::of(identity, Some(&path));
+    // Before there are other threads.
+    privileges::give_up(settings.run_as, Keep::Nothing)?;
+    let counter = settings.commands.then(Counter::open).transpose()?;
     let shown = belonging.clone();
     // Its signals and its parent are looked after beside it.
     let control = daemon::take_control(Some(&settings.admin), "up", false)?;
     let settings = &settings;
     joined_as(belonging, &settings.node, with_parent, Ok(()), |node| async move {
         let (router, admin) = (node.router().await, control.admin());
-        let answering = answer_status(control, node.clone(), shown, |_| {})?;
-        let refusals = offer::tell_refusals(node.refusals(), form);
-        let mut parts = begin(&node, settings, form).await?;
+        let gauge = opened.device.as_ref().map(Device::gauge);
+        let answers = opened.resolver.as_ref().map(Resolver::answers);
+        let resolves = opened.resolver.as_ref().map(Resolver::address);
+        let device = gauge.as_ref().map(|it| it.device().to_owned());
+        let add = move |snapshot: &mut Snapshot| {
+            gauge.iter().for_each(|it| it.report(snapshot));
+            answers.iter().for_each(|it| it.report(snapshot));
+        };
         let mut helpers = JoinSet::new();
-        helpers.spawn(answering);
-        helpers.spawn(refusals);
+        helpers.spawn(answer_status(control, node.clone(), shown, add)?);
+        helpers.spawn(offer::tell_refusals(node.refusals(), form));
+        let mut parts = begin(&node, opened, settings, form).await?;
+        if let Some(counter) = counter {
+            parts.spawn(requests::answer(node.clone(), counter, form));
+        }
         let _served = offer::serve_capsules(&node, ad_certs).await?;
-        form.print(&Ready { own: node.name(), router, admin });
+        form.print(&Ready { own: node.name(), router, admin, device, resolves });
         loop {
             tokio::select! {
                 ended = until_ended(&node) => return ended,
@@ -63,29 +89,53 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
     })
 }
 
-/// Begins what the file asks for. What is wrong with any of it is said before anything is used.
-async fn begin(node: &Node, settings: &UpSettings, form: Form) -> Outcome<JoinSet<Outcome>> {
-    let mut doors = Vec::new();
-    for brought in &settings.forward {
-        let door = Door::open(brought.local, brought.udp).await?;
-        doors.push((door, (brought.service.name, brought.service.port)));
+/// What is opened before privileges are given up.
+struct Opened {
+    doors: Vec<(Door, Brought)>,
+    proxy: Option<(TcpListener, SocketAddr)>,
+    device: Option<Device>,
+    resolver: Option<Resolver>,
+    book: Book,
+}
+
+impl Opened {
+    fn open(settings: &UpSettings, identity: &Arc<Identity>) -> Outcome<Self> {
+        let open = |it: &Brought| Door::open(it.local, it.udp).map(|door| (door, *it));
+        let doors = settings.forward.iter().map(open).collect::<Outcome<_>>()?;
+        let proxy = settings.proxy.map(listen).transpose()?;
+        let book = Book::read()?;
+        let tun = settings.tun.as_ref();
+        let resolver = tun.and_then(|it| it.resolver).map(Resolver::open).transpose()?;
+        let device = tun.map(|it| Device::open(it, identity, &book)).transpose()?;
+        Ok(Self { doors, proxy, device, resolver, book })
     }
-    let proxy = match settings.proxy {
-        Some(local) => Some(listen(local).await?),
-        None => None,
-    };
+}
+
+/// Begins what the file asks for. What is wrong with any of it is said before anything is used.
+async fn begin(
+    node: &Node,
+    opened: Opened,
+    settings: &UpSettings,
+    form: Form,
+) -> Outcome<JoinSet<Outcome>> {
     let mut parts = JoinSet::new();
-    for (door, service) in doors {
+    let Opened { doors, proxy, device, resolver, book } = opened;
+    for (door, brought) in doors {
+        let service = (brought.service.name, brought.service.port);
         parts.spawn(door.lead(node.clone(), service, form));
     }
     for offered in &settings.serve {
         parts.spawn(offer::offer(node, offered.clone(), None, form).await?.carry());
     }
-    if settings.commands {
-        parts.spawn(requests::answer(node.clone(), Counter::open()?, form));
-    }
     if let Some(listening) = proxy {
         parts.spawn(proxy::lead(node.clone(), settings.node.clone(), listening, form));
+    }
+    if let Some(device) = device {
+        let gauge = device.gauge();
+        parts.spawn(device.carry(node)?);
+        if let Some(resolver) = resolver {
+            parts.spawn(resolver.run(book, move |name| gauge.learn(name)));
+        }
     }
     Ok(parts)
 }
@@ -113,6 +163,8 @@ struct Ready {
     own: Name,
     router: Option<Name>,
     admin: Option<Admin>,
+    device: Option<String>,
+    resolves: Option<SocketAddr>,
 }
 
 impl Serialize for Ready {
@@ -123,6 +175,9 @@ impl Serialize for Ready {
             "name": self.own.to_string(),
             "router": self.router.map(|name| name.to_string()),
             "admin": self.admin,
+            "ip": self.device.as_ref().map(|_| self.own.address().to_string()),
+            "device": self.device,
+            "resolver": self.resolves,
         })
         .serialize(serializer)
     }
@@ -131,9 +186,15 @@ impl Serialize for Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ready: this host is {}", self.own)?;
-        match &self.admin {
-            Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
-            None => Ok(()),
+        if let Some(device) = &self.device {
+            write!(f, ", {} on {device}", self.own.address())?;
         }
+        if let Some(admin) = &self.admin {
+            write!(f, " (status: rhumb status --admin {admin})")?;
+        }
+        if let (Some(address), Some(device)) = (self.resolves, &self.device) {
+            write!(f, "\n{}", resolver::advice(address, device))?;
+        }
+        Ok(())
     }
 }

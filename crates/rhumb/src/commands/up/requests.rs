@@ -16,11 +16,12 @@ use tokio::task::JoinSet;
 
 /// Answers requests until the node ends.
 pub(super) async fn answer(node: Node, counter: Counter, form: Form) -> Outcome {
+    let listener = counter.listener()?;
     let mut asked = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = counter.accept() => match accepted {
-                Ok(stream) if asked.len() < MAX_AT_ONCE => {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if asked.len() < MAX_AT_ONCE => {
                     asked.spawn(answer_one(node.clone(), stream, form));
                 }
                 // One more command has to wait for others to be done: it is turned away.
@@ -43,7 +44,7 @@ async fn answer_one(node: Node, stream: UnixStream, form: Form) {
         Request::Forward { local, name, port, udp } => {
             let opened = async {
                 let name = read_name(&name)?;
-                let door = Door::open(local, udp).await?;
+                let door = Door::open(local, udp)?;
                 node.connect(name).await.map_err(Failure::setup)?;
                 Ok((door, name))
             };

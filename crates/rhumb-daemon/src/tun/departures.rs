@@ -15,8 +15,8 @@ use std::task::{Wake as WakeTask, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use rhumb_daemon::clock;
-use rhumb_daemon::failure::{Failure, Outcome};
+use crate::clock;
+use crate::failure::{Failure, Outcome};
 use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, Tun};
 use rhumb_node::ip::{Cut, DropReason, Outgoing, PORT};

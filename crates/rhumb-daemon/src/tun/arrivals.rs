@@ -1,6 +1,6 @@
 //! The thread that gives the host what names send to it.
 
-use rhumb_daemon::clock;
+use crate::clock;
 use rhumb_io::ip::{IpBatch, IpIo, Tun};
 use rhumb_node::Port;
 use rhumb_node::ip::DropReason;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::inquiry::{Directory, Session};
-use rhumb_daemon::remote::Remote;
+use crate::failure::{Failure, Outcome};
+use crate::inquiry::{Directory, Session};
+use crate::remote::Remote;
 use rhumb_trust::Identity;
 use rhumb_wire::Name;
 
