@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Side, TransportErrorCode};
-use rhumb_trust::Now;
+use rhumb_trust::{CLOCK_SKEW_S, Now, Standing};
 use rhumb_wire::Name;
 
-use crate::EndError;
-use crate::credentials::Verifier;
+use crate::credentials::{Proof, Verifier};
 use crate::shares::Spent;
+use crate::{EndError, NOT_ALLOWED};
 
 pub use quinn_proto::StreamId;
 
@@ -22,6 +22,10 @@ pub(crate) struct Connection {
     pub(crate) peer: Name,
     pub(crate) verifier: Arc<Verifier>,
     pub(crate) origin: Origin,
+    /// How the rules have the peer treated, since it has proven itself.
+    pub(crate) standing: Standing,
+    /// When a membership of the peer's ends that it was let in by.
+    pub(crate) member_until_s: Option<u64>,
     pub(crate) phase: Phase,
     /// As the core's table of timers has it.
     pub(crate) timer: Option<Instant>,
@@ -60,7 +64,8 @@ pub(crate) enum Phase {
         ends_at: Instant,
     },
     Open {
-        /// When the peer speaks for its name no longer; `None` when that is its own.
+        /// When the peer speaks for its name no longer, or belongs to its domain; `None` when the
+        /// name is its own and it was let in as nobody's member.
         proof_ends_at: Option<Instant>,
     },
     Over(EndError),
@@ -103,7 +108,7 @@ impl Connection {
 
     /// The proof has been given; `now` is when.
     pub(crate) fn opened(&mut self, now: Now) {
-        let until_s = self.verifier.outcome().and_then(Result::ok).map_or(0, |it| it.until_s);
+        let until_s = self.holds_until_s();
         let left_ms = until_s.saturating_add(1).saturating_mul(1000).saturating_sub(now.unix_ms);
         // Timers do not reach further, and the clock is looked at again then.
         let left = Duration::from_millis(left_ms).min(LOOK_AGAIN);
@@ -112,20 +117,32 @@ impl Connection {
         self.used_at = now.instant;
     }
 
-    /// Whether the peer's right to speak for its name has ended. If it has not, looks again later.
-    pub(crate) fn proof_has_ended(&mut self, now: Now) -> bool {
-        let Phase::Open { proof_ends_at: Some(at) } = self.phase else { return false };
+    /// The last second in which the peer has proven what it was let in by.
+    fn holds_until_s(&self) -> u64 {
+        let member_until_s = self.member_until_s.map(|it| it.saturating_add(CLOCK_SKEW_S));
+        let speaks_until_s = self.verifier.proof().map_or(0, Proof::until_s);
+        member_until_s.map_or(speaks_until_s, |it| it.min(speaks_until_s))
+    }
+
+    /// Why the peer has no right to the connection any longer: it speaks for its name no more, or
+    /// belongs to its domain. If it has one, looks again later.
+    pub(crate) fn proof_has_ended(&mut self, now: Now) -> Option<EndError> {
+        let Phase::Open { proof_ends_at: Some(at) } = self.phase else { return None };
         if at > now.instant {
-            return false;
+            return None;
         }
-        let until_s = self.verifier.outcome().and_then(Result::ok).map_or(0, |it| it.until_s);
-        if until_s < now.unix_s() || until_s == now.unix_s() {
-            return true;
+        let until_s = self.holds_until_s();
+        if until_s <= now.unix_s() {
+            let speaks = self.verifier.proof().is_some_and(|it| it.until_s() > now.unix_s());
+            return Some(match speaks {
+                true => EndError::NotAllowed(self.peer),
+                false => EndError::ProofEnded(self.peer),
+            });
         }
         let left_ms = until_s.saturating_add(1).saturating_mul(1000).saturating_sub(now.unix_ms);
         let left = Duration::from_millis(left_ms).min(LOOK_AGAIN);
         self.phase = Phase::Open { proof_ends_at: Some(now.instant + left) };
-        false
+        None
     }
 
     /// What QUIC's reason for its end means here.
@@ -151,6 +168,11 @@ impl Connection {
                 }
                 _ => protocol(close.to_string()),
             },
+            ConnectionError::ApplicationClosed(close)
+                if close.error_code.into_inner() == NOT_ALLOWED =>
+            {
+                EndError::Refused(peer)
+            }
             ConnectionError::ApplicationClosed(close) => {
                 EndError::ClosedByPeer { peer, code: close.error_code.into_inner() }
             }

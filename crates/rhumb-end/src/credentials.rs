@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use rhumb_trust::{AdCert, AdCertError, CLOCK_SKEW_S, Identity, Now, x509};
+use rhumb_trust::{AdCert, AdCertError, CLOCK_SKEW_S, Identity, Membership, Now, x509};
 use rhumb_wire::Name;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -31,7 +31,7 @@ use crate::error::{EndError, ProofError};
 
 /// The names that this end can prove, and the key that proves them.
 pub(crate) struct Credentials {
-    identity: Arc<Identity>,
+    pub(crate) identity: Arc<Identity>,
     pub(crate) provider: Arc<CryptoProvider>,
     key: Arc<dyn SigningKey>,
 }
@@ -123,10 +123,35 @@ impl Credentials {
 }
 
 /// What the other end proved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Proof {
+    /// Whose key it has, and what that shows of a domain.
+    by: x509::Claim,
+    /// The word of the owner for whom it speaks, when the name is not its own.
+    served: Option<AdCert>,
+}
+
+impl Proof {
     /// The last second in which it speaks for the name: for ever, when the name is its own.
-    pub(crate) until_s: u64,
+    pub(crate) fn until_s(&self) -> u64 {
+        let until_s = |it: &AdCert| it.certificate().not_after_s.saturating_add(CLOCK_SKEW_S);
+        self.served.as_ref().map_or(u64::MAX, until_s)
+    }
+
+    /// Whose key it has.
+    pub(crate) fn claim(&self) -> &x509::Claim {
+        &self.by
+    }
+
+    /// The owner for whom it speaks.
+    pub(crate) fn served(&self) -> Option<&AdCert> {
+        self.served.as_ref()
+    }
+
+    /// What it shows of a domain, unverified.
+    pub(crate) fn membership(&self) -> Option<&Membership> {
+        self.by.membership.as_deref()
+    }
 }
 
 /// Checks one handshake, and keeps what came of it.
@@ -140,12 +165,17 @@ pub(crate) struct Verifier {
 
 impl Verifier {
     /// What the certificate proved; `None` before there was one.
-    pub(crate) fn outcome(&self) -> Option<Result<Proof, ProofError>> {
-        self.outcome.get().copied()
+    pub(crate) fn outcome(&self) -> Option<Result<&Proof, ProofError>> {
+        self.outcome.get().map(|outcome| outcome.as_ref().map_err(|error| *error))
+    }
+
+    /// What the other end proved, once it has.
+    pub(crate) fn proof(&self) -> Option<&Proof> {
+        self.outcome().and_then(Result::ok)
     }
 
     fn check(&self, der: &CertificateDer<'_>) -> Result<(), Error> {
-        let outcome = self.proof(der);
+        let outcome = self.examine(der);
         let outcome = self.outcome.get_or_init(|| outcome);
         match outcome {
             Ok(_) => Ok(()),
@@ -155,13 +185,14 @@ impl Verifier {
         }
     }
 
-    fn proof(&self, der: &CertificateDer<'_>) -> Result<Proof, ProofError> {
-        let found = x509::read(der).map_err(ProofError::Identity)?.name;
+    fn examine(&self, der: &CertificateDer<'_>) -> Result<Proof, ProofError> {
+        let by = x509::read(der).map_err(ProofError::Identity)?;
+        let found = by.name;
         if found == self.ours {
             return Err(ProofError::OwnName);
         }
         if found == self.expected {
-            return Ok(Proof { until_s: u64::MAX });
+            return Ok(Proof { by, served: None });
         }
         let wrong = ProofError::WrongName { expected: self.expected, found };
         let ad_cert = x509::ad_cert_in(der).ok_or(wrong)?;
@@ -170,10 +201,7 @@ impl Verifier {
         }
         let (owner, server) = (self.expected, found);
         match ad_cert.check(found, self.now_s) {
-            Ok(()) => {
-                let until_s = ad_cert.certificate().not_after_s.saturating_add(CLOCK_SKEW_S);
-                Ok(Proof { until_s })
-            }
+            Ok(()) => Ok(Proof { by, served: Some(ad_cert) }),
             Err(AdCertError::OtherServer { .. }) => Err(wrong),
             Err(_) => Err(ProofError::NotInForce { owner, server }),
         }

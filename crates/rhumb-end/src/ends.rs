@@ -6,6 +6,8 @@
 
 mod begin;
 mod event;
+mod lately;
+mod standing;
 mod streams;
 mod transmit;
 
@@ -18,10 +20,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::{hkdf, hmac};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, HashedConnectionIdGenerator,
+    ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, HashedConnectionIdGenerator,
     TimeSource, VarInt,
 };
-use rhumb_trust::{AdCert, Identity, Now, Standing};
+use rhumb_trust::{Access, AdCert, Identity, Now, Standing};
 use rhumb_wire::Name;
 use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
 use serde::{Serialize, Serializer};
@@ -33,6 +35,7 @@ use crate::halves::{Halves, MAX_WAITING};
 use crate::offers::Offers;
 use crate::shares::Shares;
 use crate::{Admits, Carries, DropReason, Drops, EndError};
+use lately::Lately;
 
 pub use event::Event;
 pub use streams::{Blocked, Ports, Way, WriteError};
@@ -75,13 +78,23 @@ pub struct ConnectionStatus {
     pub sent_packets: u64,
 }
 
+/// How this end proves one of its names.
+struct Spoken {
+    /// The owner's word, when the name is not its own.
+    ad_cert: Option<AdCert>,
+    certificate: Shown,
+}
+
 /// The connections of one end.
 pub struct Ends {
     name: Name,
     config: Config,
     credentials: Credentials,
     /// What is shown for this end's names.
-    shown: HashMap<Name, Shown>,
+    shown: HashMap<Name, Spoken>,
+    access: Access,
+    awaits_removals: bool,
+    lately: Lately,
     endpoint: Endpoint,
     clock: Arc<Clock>,
     token_key: [u8; 32],
@@ -140,12 +153,16 @@ impl Ends {
         let longest = config.max_datagram_len.max(crate::transport::LEAST_DATAGRAM_LEN);
         endpoint.max_udp_payload_size(longest).map_err(|_| EndError::Library)?;
         let credentials = Credentials::new(identity)?;
-        let shown = HashMap::from([(name, credentials.shown(None)?)]);
+        let spoken = Spoken { ad_cert: None, certificate: credentials.shown(None)? };
+        let shown = HashMap::from([(name, spoken)]);
         let mut ends = Self {
             name,
             config,
             credentials,
             shown,
+            access: Access::default(),
+            awaits_removals: false,
+            lately: Lately::default(),
             endpoint: Endpoint::new(Arc::new(endpoint), None, true, None),
             clock: Arc::new(Clock(AtomicU64::new(now.unix_ms))),
             token_key: *seed,
@@ -174,7 +191,9 @@ impl Ends {
     /// # Errors
     /// When the library refuses to make a certificate.
     pub fn serve(&mut self, ad_cert: &AdCert) -> Result<(), EndError> {
-        self.shown.insert(ad_cert.owner(), self.credentials.shown(Some(ad_cert))?);
+        let certificate = self.credentials.shown(Some(ad_cert))?;
+        let spoken = Spoken { ad_cert: Some(ad_cert.clone()), certificate };
+        self.shown.insert(ad_cert.owner(), spoken);
         Ok(())
     }
 
@@ -200,7 +219,8 @@ impl Ends {
     }
 
     /// Takes a payload of kind [`PayloadKind::Connection`] or [`PayloadKind::Half`] that `from`
-    /// sent to `to`, by the word of routers; `standing` is what this node's rules say of `from`.
+    /// sent to `to`, by the word of routers; `standing` is the best that this node's rules can make
+    /// of `from` before it has proven itself.
     /// Says which connection it was of, if it was of one, for [`Ends::charge`].
     ///
     /// # Errors
@@ -322,7 +342,7 @@ impl Ends {
         self.begin(local, peer, now)
     }
 
-    /// Whether the other end began it, and no rule chose it.
+    /// Whether the other end began it, and was not chosen.
     pub fn is_strangers(&self, id: ConnectionId) -> bool {
         let origin = self.connections.get(&id).map(|it| it.origin);
         origin == Some(Origin::Theirs { is_stranger: true })
@@ -410,14 +430,18 @@ impl Ends {
             connection.quic.handle_timeout(now.instant);
             let peer = connection.peer;
             let is_beginning = matches!(connection.phase, Phase::Beginning { .. });
-            let proof_has_ended = connection.proof_has_ended(now);
+            let proof_ends = connection.proof_has_ended(now);
             let is_due = connection.deadline().is_some_and(|at| at <= now.instant);
-            let over = match (proof_has_ended, is_due) {
-                (true, _) => Some(EndError::ProofEnded(peer)),
-                (false, true) if is_beginning => Some(EndError::NoAnswer(peer)),
+            let over = match (proof_ends, is_due) {
+                (Some(EndError::NotAllowed(_)), _) => {
+                    self.turn_away(id, DropReason::SenderRefused, now);
+                    continue;
+                }
+                (Some(error), _) => Some(error),
+                (None, true) if is_beginning => Some(EndError::NoAnswer(peer)),
                 // Nobody has used it for long.
-                (false, true) => Some(EndError::Closed),
-                (false, false) => None,
+                (None, true) => Some(EndError::Closed),
+                (None, false) => None,
             };
             if let Some(error) = over {
                 self.give_up(id, error, now);
@@ -581,39 +605,6 @@ impl Ends {
             }
         }
     }
-
-    /// The handshake is over: the verifier has seen who it is.
-    fn opened(&mut self, id: ConnectionId, now: Now) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        if !matches!(connection.phase, Phase::Beginning { .. }) {
-            return;
-        }
-        if !matches!(connection.verifier.outcome(), Some(Ok(_))) {
-            let error = EndError::ProofRefused(connection.peer);
-            self.give_up(id, error, now);
-            return;
-        }
-        connection.opened(now);
-        let (local, peer, origin) = (connection.local, connection.peer, connection.origin);
-        if let Origin::Theirs { is_stranger } = origin {
-            self.gate.opened(is_stranger);
-        }
-        let between = self.by_names.entry((local, peer)).or_default();
-        between.retain(|it| *it != id);
-        between.push(id);
-        // A peer that began anew again and again keeps the newest.
-        let surplus = between.len().saturating_sub(MAX_BETWEEN);
-        let old_ones: Vec<_> = between[..surplus].to_vec();
-        for old in old_ones {
-            self.close(old, DONE, now);
-        }
-        let is_ours = origin == Origin::Ours;
-        self.events.push_back(Event::Connected { id, local, peer, is_ours });
-        // What came along with the last packet of the handshake.
-        for dir in [Dir::Bi, Dir::Uni] {
-            self.take_streams(id, dir, now);
-        }
-    }
 }
 
 impl fmt::Debug for Ends {
@@ -677,7 +668,8 @@ mod tests {
             for (end, is_false) in [(a, a_shows_false), (b, b_shows_false)] {
                 if is_false {
                     let name = ends[end].name;
-                    ends[end].shown.insert(name, impostor(&ends[end].credentials, key));
+                    let certificate = impostor(&ends[end].credentials, key);
+                    ends[end].shown.insert(name, Spoken { ad_cert: None, certificate });
                 }
             }
         })

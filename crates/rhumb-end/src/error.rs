@@ -47,6 +47,9 @@ pub enum EndError {
     /// The word of a name's owner, by which the other end spoke for it, has ended.
     #[error("the AdCert of {0} has ended")]
     ProofEnded(Name),
+    /// The rules of this end let its peer in no longer.
+    #[error("the rules of this end, or the end of its membership, keep {0} out")]
+    NotAllowed(Name),
     /// This end closed it.
     #[error("the connection is closed")]
     Closed,

@@ -67,7 +67,7 @@ impl World {
             (name, ends.expect("a fresh identity makes an end"))
         });
         let [mut a, mut b] = pair;
-        b.1.offer(Carries::Streams, PORT, Admits::Names([a.0].into()));
+        b.1.offer(Carries::Streams, PORT, Admits::names([a.0]));
         let connection = a.1.connect(a.0, b.0, now).expect("two names");
         let (stream, arriving) = (None, None);
         let (written, read, longest) = (0, 0, 1124);

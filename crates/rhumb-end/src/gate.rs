@@ -51,15 +51,10 @@ impl Gate {
         }
     }
 
-    /// `has_token`: he has returned one. Whoever is let in is counted by [`Gate::begun`].
+    /// `has_token`: he has returned one. Whoever is let in is counted by [`Gate::begun`]. Whether
+    /// strangers have all their places is asked once he has shown whether he is one.
     pub(crate) fn answer(&mut self, is_stranger: bool, has_token: bool, now: Instant) -> Answer {
-        let (half_open, open) = match is_stranger {
-            true => (self.half_open.strangers, self.open.strangers),
-            false => (self.half_open.chosen, self.open.chosen),
-        };
-        if open + half_open >= if is_stranger { MAX_STRANGERS } else { MAX_CHOSEN } {
-            return Answer::Drop(DropReason::TooManyConnections);
-        }
+        let half_open = *self.half_open.of(is_stranger);
         // Who was chosen by name may be made up, too: a router lies about names that it knows.
         if half_open >= RETRY_FROM && !has_token {
             return Answer::Retry;
@@ -86,9 +81,18 @@ impl Gate {
         *self.half_open.of(is_stranger) += 1;
     }
 
-    /// The handshake is over, and the connection is there.
-    pub(crate) fn opened(&mut self, is_stranger: bool) {
-        *self.half_open.of(is_stranger) -= 1;
+    /// Whether one more may be connected.
+    pub(crate) fn has_room(&self, is_stranger: bool) -> bool {
+        match is_stranger {
+            true => self.open.strangers < MAX_STRANGERS,
+            false => self.open.chosen < MAX_CHOSEN,
+        }
+    }
+
+    /// The handshake is over, and the connection is there: of one who looked like a stranger at
+    /// first, and of one who is.
+    pub(crate) fn opened(&mut self, seemed_stranger: bool, is_stranger: bool) {
+        *self.half_open.of(seemed_stranger) -= 1;
         *self.open.of(is_stranger) += 1;
     }
 
@@ -166,12 +170,16 @@ mod tests {
         assert_eq!(gate.answer(true, true, now), Answer::Drop(DropReason::TooManyHandshakes));
         assert_eq!(gate.answer(true, true, now + STEP), Answer::Begin);
         for _ in 0..MAX_STRANGERS {
+            assert!(gate.has_room(true));
             gate.begun(true);
-            gate.opened(true);
+            gate.opened(true, true);
         }
-        let later = now + Duration::from_secs(9);
-        let full = Answer::Drop(DropReason::TooManyConnections);
-        assert_eq!(gate.answer(true, true, later), full);
-        assert_eq!(gate.answer(false, true, later), Answer::Begin);
+        assert!(!gate.has_room(true) && gate.has_room(false));
+        // Who shows that he is none has a place of another kind.
+        gate.begun(true);
+        gate.opened(true, false);
+        assert_eq!((gate.open.strangers, gate.open.chosen), (MAX_STRANGERS, 1));
+        gate.ended(false, true);
+        assert_eq!(gate.open.chosen, 0);
     }
 }

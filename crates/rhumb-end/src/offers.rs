@@ -10,8 +10,13 @@ use rhumb_wire::Name;
 pub enum Admits {
     /// Anybody who knows the name of this end, up to the bounds for strangers.
     Everybody,
-    /// These names, who have places that strangers cannot take.
-    Names(HashSet<Name>),
+    /// These, who have places that strangers cannot take.
+    Chosen {
+        /// By name.
+        names: HashSet<Name>,
+        /// Members of these trust domains who may *join* there.
+        domains: HashSet<Name>,
+    },
 }
 
 /// What a port carries. The ports of the one are not those of the other.
@@ -26,7 +31,12 @@ pub enum Carries {
 /// The answer to who wants to use a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Offered,
+    /// It is there for him, by his name, or as a member of a domain.
+    Chosen {
+        as_member: bool,
+    },
+    /// It is there for everybody.
+    Open,
     Closed,
     NotAllowed,
 }
@@ -38,10 +48,18 @@ pub(crate) struct Offers {
 }
 
 impl Admits {
-    fn admits(&self, name: &Name) -> bool {
+    /// These names, and nobody else.
+    pub fn names(names: impl IntoIterator<Item = Name>) -> Self {
+        Self::Chosen { names: names.into_iter().collect(), domains: HashSet::new() }
+    }
+
+    /// Whether somebody is chosen, of whom `is_member` says what he has shown of a domain.
+    pub fn chooses(&self, name: &Name, is_member: impl Fn(&Name) -> bool) -> bool {
         match self {
-            Self::Everybody => true,
-            Self::Names(names) => names.contains(name),
+            Self::Everybody => false,
+            Self::Chosen { names, domains } => {
+                names.contains(name) || domains.iter().any(is_member)
+            }
         }
     }
 }
@@ -55,22 +73,41 @@ impl Offers {
         self.ports.remove(&(carries, port));
     }
 
-    pub(crate) fn verdict(&self, carries: Carries, port: u16, name: &Name) -> Verdict {
+    pub(crate) fn verdict(
+        &self,
+        (carries, port): (Carries, u16),
+        name: &Name,
+        is_member: impl Fn(&Name) -> bool,
+    ) -> Verdict {
         match self.ports.get(&(carries, port)) {
             None => Verdict::Closed,
-            Some(admits) if admits.admits(name) => Verdict::Offered,
-            Some(_) => Verdict::NotAllowed,
+            Some(Admits::Everybody) => Verdict::Open,
+            Some(Admits::Chosen { names, domains }) => match domains.iter().any(is_member) {
+                as_member if as_member || names.contains(name) => Verdict::Chosen { as_member },
+                _ => Verdict::NotAllowed,
+            },
         }
     }
 
-    /// Whether there is anything for a name here.
-    pub(crate) fn has_something_for(&self, name: &Name) -> bool {
-        self.ports.values().any(|admits| admits.admits(name))
+    /// Whether something is there for everybody.
+    pub(crate) fn are_open(&self) -> bool {
+        self.ports.values().any(|admits| *admits == Admits::Everybody)
     }
 
-    /// Whether somebody chose this name, and not merely everybody.
-    pub(crate) fn names(&self, name: &Name) -> bool {
-        self.ports.values().any(|it| matches!(it, Admits::Names(names) if names.contains(name)))
+    /// Whether somebody is chosen anywhere, and not merely everybody.
+    pub(crate) fn choose(&self, name: &Name, is_member: impl Fn(&Name) -> bool) -> bool {
+        self.ports.values().any(|admits| admits.chooses(name, &is_member))
+    }
+
+    /// The domains whose members are chosen somewhere.
+    pub(crate) fn domains(&self) -> impl Iterator<Item = &Name> {
+        self.ports
+            .values()
+            .flat_map(|admits| match admits {
+                Admits::Everybody => None,
+                Admits::Chosen { domains, .. } => Some(domains),
+            })
+            .flatten()
     }
 }
 
@@ -82,16 +119,34 @@ mod tests {
     fn nothing_is_offered_until_it_is_and_to_nobody_else() {
         let (a, b) = (Name([1; 32]), Name([2; 32]));
         let mut offers = Offers::default();
-        assert!(!offers.has_something_for(&a));
-        assert_eq!(offers.verdict(Carries::Streams, 7, &a), Verdict::Closed);
-        offers.offer(Carries::Streams, 7, Admits::Names([a].into()));
-        assert_eq!(offers.verdict(Carries::Streams, 7, &a), Verdict::Offered);
-        assert_eq!(offers.verdict(Carries::Streams, 7, &b), Verdict::NotAllowed);
-        assert_eq!(offers.verdict(Carries::Datagrams, 7, &a), Verdict::Closed);
-        assert!(offers.has_something_for(&a) && !offers.has_something_for(&b));
-        offers.offer(Carries::Datagrams, 1, Admits::Everybody);
-        assert!(offers.has_something_for(&b) && !offers.names(&b) && offers.names(&a));
+        let verdict =
+            |offers: &Offers, carries, name: &Name| offers.verdict((carries, 7), name, |_| false);
+        assert!(!offers.are_open() && !offers.choose(&a, |_| false));
+        assert_eq!(verdict(&offers, Carries::Streams, &a), Verdict::Closed);
+        offers.offer(Carries::Streams, 7, Admits::names([a]));
+        let by_name = Verdict::Chosen { as_member: false };
+        assert_eq!(verdict(&offers, Carries::Streams, &a), by_name);
+        assert_eq!(verdict(&offers, Carries::Streams, &b), Verdict::NotAllowed);
+        assert_eq!(verdict(&offers, Carries::Datagrams, &a), Verdict::Closed);
+        assert!(offers.choose(&a, |_| false) && !offers.choose(&b, |_| false));
+        assert!(!offers.are_open());
+        offers.offer(Carries::Datagrams, 7, Admits::Everybody);
+        assert_eq!(verdict(&offers, Carries::Datagrams, &b), Verdict::Open);
+        assert!(offers.are_open() && !offers.choose(&b, |_| false));
         offers.withdraw(Carries::Streams, 7);
-        assert_eq!(offers.verdict(Carries::Streams, 7, &a), Verdict::Closed);
+        assert_eq!(verdict(&offers, Carries::Streams, &a), Verdict::Closed);
+    }
+
+    #[test]
+    fn members_of_a_domain_are_chosen_and_no_others() {
+        let (domain, other, name) = (Name([3; 32]), Name([4; 32]), Name([1; 32]));
+        let mut offers = Offers::default();
+        let admits = Admits::Chosen { names: HashSet::new(), domains: [domain].into() };
+        offers.offer(Carries::Streams, 7, admits);
+        assert_eq!(offers.domains().collect::<Vec<_>>(), [&domain]);
+        let port = (Carries::Streams, 7);
+        let of = |shown: Name| offers.verdict(port, &name, move |asked| *asked == shown);
+        let as_member = Verdict::Chosen { as_member: true };
+        assert_eq!((of(domain), of(other)), (as_member, Verdict::NotAllowed));
     }
 }

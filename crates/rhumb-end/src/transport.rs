@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn_proto::congestion::BbrConfig;
-use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use quinn_proto::{
+    AckFrequencyConfig, Connection, Dir, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
+};
 
 /// What a connection may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,12 +17,32 @@ pub(crate) enum Share {
     Stranger,
 }
 
+impl Share {
+    pub(crate) fn of(is_stranger: bool) -> Self {
+        if is_stranger { Self::Stranger } else { Self::Full }
+    }
+
+    /// Of a connection that was begun with another one, from now on.
+    pub(crate) fn give(self, quic: &mut Connection) {
+        let (window, streams) = self.windows();
+        quic.set_receive_window(VarInt::from_u32(window));
+        quic.set_send_window(u64::from(window));
+        for dir in [Dir::Bi, Dir::Uni] {
+            quic.set_max_concurrent_streams(dir, VarInt::from_u32(streams));
+        }
+    }
+
+    fn windows(self) -> (u32, u32) {
+        match self {
+            Self::Full => (WINDOW, STREAMS),
+            Self::Stranger => (STRANGERS_WINDOW, STRANGERS_STREAMS),
+        }
+    }
+}
+
 /// `max_datagram_len` is the longest QUIC datagram that this end's own link carries.
 pub(crate) fn config(share: Share, max_datagram_len: u16) -> Arc<TransportConfig> {
-    let (window, streams) = match share {
-        Share::Full => (WINDOW, STREAMS),
-        Share::Stranger => (STRANGERS_WINDOW, STRANGERS_STREAMS),
-    };
+    let (window, streams) = share.windows();
     let mut config = TransportConfig::default();
     let mut sizes = MtuDiscoveryConfig::default();
     // A path that carries less says so, and the search ends at what gets through.
@@ -32,7 +54,8 @@ pub(crate) fn config(share: Share, max_datagram_len: u16) -> Arc<TransportConfig
         .mtu_discovery_config(Some(sizes))
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(SILENCE_MS))))
         .keep_alive_interval(Some(KEEP_ALIVE))
-        .stream_receive_window(VarInt::from_u32(window))
+        // What is not yet read of all streams together is bounded by the next one.
+        .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(window))
         .send_window(u64::from(window))
         .max_concurrent_bidi_streams(VarInt::from_u32(streams))

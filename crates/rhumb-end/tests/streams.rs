@@ -145,7 +145,7 @@ fn what_is_urgent_goes_first() {
 fn ports_that_are_closed_or_another_ones_say_so() {
     let (mut world, a, b) = World::pair();
     let c = world.join();
-    world.end(b).offer(Carries::Streams, 9, Admits::Names([c].into()));
+    world.end(b).offer(Carries::Streams, 9, Admits::names([c]));
     let id = world.connected(a, b).unwrap();
     let now = world.now;
     for (port, code) in [(8, PORT_CLOSED), (9, NOT_ALLOWED)] {

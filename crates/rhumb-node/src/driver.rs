@@ -172,7 +172,7 @@ impl Driver {
         for arrival in self.core.arrivals(&self.incoming) {
             let outcome = match arrival.kind {
                 PayloadKind::Connection | PayloadKind::Half => {
-                    let standing = self.core.senders().standing(&arrival.from);
+                    let standing = self.core.senders().standing_to_begin(&arrival.from);
                     since = connections.handle(&arrival, standing, since, now);
                     Ok(())
                 }
@@ -181,6 +181,7 @@ impl Driver {
                     Some(deliver) => deliver
                         .try_send(Message {
                             from: arrival.from,
+                            as_member: false,
                             from_port: None,
                             to: arrival.to,
                             body: arrival.body.to_vec(),
@@ -268,9 +269,21 @@ impl Driver {
                     self.core.leave_group(group, now);
                 }
             }
-            Order::SetAccess(access) => self.core.set_access(&access),
+            Order::SetAccess(access) => {
+                self.core.set_access(&access);
+                self.connections.lock().ends.set_access(access, now);
+            }
+            Order::NoteRemovals { removals, are_all } => {
+                let mut connections = self.connections.lock();
+                connections.ends.note_removals(removals, now);
+                if are_all {
+                    connections.ends.told_removals();
+                }
+            }
             Order::Show { identity, done } => {
                 let shown = self.core.show(&identity, now).map_err(NodeError::Link);
+                let by_ends = self.connections.lock().ends.show(identity);
+                let shown = shown.and(by_ends.map_err(NodeError::from));
                 // Whether anybody waits for it is their affair.
                 let _ = done.send(shown);
             }

@@ -15,7 +15,7 @@ use crate::ip::{Cut, LEAST_MTU, Outgoing, Overlay};
 pub fn ip_packets(data: &[u8]) {
     let (me, friend, stranger) = (Name([1; 32]), Name([2; 32]), Name([3; 32]));
     let now = Instant::now();
-    let mut overlay = Overlay::new(me, Admits::Names([friend].into()), now);
+    let mut overlay = Overlay::new(me, Admits::names([friend]), now);
     overlay.know(stranger, now);
     for packet in [data.to_vec(), between(me, stranger, data), between(me, friend, data)] {
         if let Outgoing::To(name) = overlay.outgoing(&packet, now) {
@@ -32,7 +32,7 @@ pub fn ip_packets(data: &[u8]) {
         let halves = [[&[0, 0, 1], data].concat(), [&[1, 0, 1], data].concat()];
         let whole = [data.to_vec(), between(from, me, data), between(friend, me, data)];
         for datagram in whole.iter().chain(&halves) {
-            if let Some(packet) = overlay.incoming(from, datagram, now) {
+            if let Some(packet) = overlay.incoming((from, false), datagram, now) {
                 assert_eq!(packet[8..24], from.address().octets());
                 assert_eq!(packet[24..40], me.address().octets());
             }

@@ -52,6 +52,8 @@ pub struct PlainPort {
 pub struct Message {
     /// Who sent it.
     pub from: Name,
+    /// It belongs to a trust domain whose members the port is for ([`Admits::Chosen`]).
+    pub as_member: bool,
     /// The port that it was sent from, where an answer reaches its sender; `None` if he takes none.
     /// A plain one does not say: programs that want an answer agree on a port.
     pub from_port: Option<u16>,
@@ -136,7 +138,11 @@ impl Node {
         let now = now();
         let core = Core::new(identity.clone(), &config, &seed, now).map_err(NodeError::Link)?;
         let shared = Arc::new(Shared::new(Wake::new()?));
-        let ends = Ends::new(identity.clone(), config.ends(), &seed_of_ends, now)?;
+        let mut ends = Ends::new(identity.clone(), config.ends(), &seed_of_ends, now)?;
+        ends.set_access(config.access.clone(), now);
+        if config.await_removals {
+            ends.await_removals();
+        }
         let connections = Arc::new(Connections::new(ends, shared.clone()));
         let (orders, orders_of_thread) = mpsc::unbounded_channel();
         let (datagrams, datagrams_of_thread) = mpsc::channel(QUEUED_DATAGRAMS);
@@ -381,9 +387,17 @@ impl Node {
     }
 
     /// Goes by other rules about who may send to this node ([`Config::access`])
-    /// from now on. What was taken before goes on.
+    /// from now on. Connections end of whoever is refused by them. Removals that were noted count
+    /// on.
     pub fn set_access(&self, access: Access) {
         self.handle.order(Order::SetAccess(access));
+    }
+
+    /// These were removed from domains: their memberships count no longer, and connections end that
+    /// rest on them. `are_all`: there is no more to tell for now, which
+    /// [`Config::await_removals`] waits for.
+    pub fn note_removals(&self, removals: Vec<Verified<Removal>>, are_all: bool) {
+        self.handle.order(Order::NoteRemovals { removals, are_all });
     }
 
     /// What is refused by the rules about who may send to this node, from now on. There is one

@@ -1,9 +1,10 @@
 //! Who may send to this node: rules by name, looked at for each
 //! ping, datagram and connection that comes in.
 //!
-//! A receiver is told a source's name and nothing else of it, so rules that ask for a role or a
-//! label fit nobody here. The router joined vouches for the name: it, and the routers before it,
-//! have verified the source's certificates.
+//! Of whoever sends a ping or a plain datagram a name is known and nothing else, so rules that ask
+//! for a domain, a role or a label fit nobody here. The router joined vouches for the name: it, and
+//! the routers before it, have verified the source's certificates. Who begins a connection shows
+//! the rest in its handshake, and is judged by all rules then (`rhumb_end`).
 
 use std::collections::HashMap;
 
@@ -42,36 +43,61 @@ pub enum Wanted {
 /// The rules, ready to be asked for each PDU.
 #[derive(Debug)]
 pub(crate) struct Senders {
-    by_name: HashMap<Name, Standing>,
-    otherwise: Standing,
+    by_name: HashMap<Name, Known>,
+    otherwise: Known,
+}
+
+/// What a name alone makes of a sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    standing: Standing,
+    /// An earlier rule, about what is not known of him yet, would give him more than to be refused.
+    may_show_more: bool,
 }
 
 impl Senders {
     pub(crate) fn new(access: &Access) -> Self {
-        let mut senders = Self { by_name: HashMap::new(), otherwise: access.otherwise };
+        let mut may_show_more = false;
+        let mut by_name = HashMap::new();
+        let mut otherwise = access.otherwise;
         for rule in &access.rules {
+            let standing = rule.standing;
             match rule.name {
-                // Of those who send from afar only the name is known.
-                _ if rule.role.is_some() || rule.label.is_some() || rule.domain.is_some() => {}
+                _ if rule.role.is_some() || rule.label.is_some() || rule.domain.is_some() => {
+                    may_show_more |= standing != Standing::Refused;
+                }
                 // The first rule that fits counts.
                 Some(name) => {
-                    senders.by_name.entry(name).or_insert(rule.standing);
+                    by_name.entry(name).or_insert(Known { standing, may_show_more });
                 }
                 None => {
-                    senders.otherwise = rule.standing;
+                    otherwise = standing;
                     break;
                 }
             }
         }
-        senders
+        Self { by_name, otherwise: Known { standing: otherwise, may_show_more } }
     }
 
+    /// How a name is treated of which nothing else is known.
     pub(crate) fn standing(&self, name: &Name) -> Standing {
-        self.by_name.get(name).copied().unwrap_or(self.otherwise)
+        self.known(name).standing
+    }
+
+    /// The best that it can be once it has shown what it is.
+    pub(crate) fn standing_to_begin(&self, name: &Name) -> Standing {
+        match self.known(name) {
+            Known { standing: Standing::Refused, may_show_more: true } => Standing::Stranger,
+            known => known.standing,
+        }
     }
 
     pub(crate) fn refuses(&self, name: &Name) -> bool {
         self.standing(name) == Standing::Refused
+    }
+
+    fn known(&self, name: &Name) -> Known {
+        self.by_name.get(name).copied().unwrap_or(self.otherwise)
     }
 }
 
@@ -107,6 +133,14 @@ mod tests {
         let expected = [Standing::Admitted, Standing::Refused, Standing::Refused];
         assert_eq!([a, b, c].map(|name| senders.standing(&name)), expected);
         assert!(senders.refuses(&b));
+        // Whom an earlier rule could fit, or everybody, may begin to show that it does.
+        assert_eq!(
+            [a, b, c].map(|name| senders.standing_to_begin(&name)),
+            [Standing::Admitted, Standing::Stranger, Standing::Stranger,]
+        );
+        let refused = Access { rules: vec![rule(Some(b), Standing::Refused)], ..access.clone() };
+        let refused = Access { rules: [refused.rules, access.rules].concat(), ..access };
+        assert_eq!(Senders::new(&refused).standing_to_begin(&b), Standing::Refused);
         let open = Senders::new(&Access::default());
         assert_eq!(open.standing(&a), Standing::Stranger);
     }

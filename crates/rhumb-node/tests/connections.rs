@@ -29,7 +29,7 @@ async fn join(relay: &Relay) -> Node {
 async fn pair(behaviour: Behaviour) -> (Relay, Node, Node, Listener) {
     let relay = Relay::start(behaviour);
     let (a, b) = (join(&relay).await, join(&relay).await);
-    let listener = b.listen(PORT, Admits::Names([a.name()].into())).expect("a free port");
+    let listener = b.listen(PORT, Admits::names([a.name()])).expect("a free port");
     (relay, a, b, listener)
 }
 
@@ -72,7 +72,7 @@ async fn two_programs_talk_over_a_stream() {
 async fn an_established_peer_that_floods_with_streams_keeps_nobody_from_his() {
     let relay = Relay::start(Behaviour::default());
     let (a, b, flooder) = (join(&relay).await, join(&relay).await, join(&relay).await);
-    let admits = Admits::Names([a.name(), flooder.name()].into());
+    let admits = Admits::names([a.name(), flooder.name()]);
     let mut listener = b.listen(PORT, admits).expect("a free port");
     let to = b.name();
     let flood = tokio::spawn(async move {
@@ -207,7 +207,7 @@ async fn what_is_not_served_or_not_allowed_says_so() {
     assert_eq!(c.connect(b.name()).await.unwrap_err(), EndError::Refused(b.name()));
     let refusal = timeout(PATIENCE, refusals.recv()).await.expect("in time").expect("told");
     assert_eq!((refusal.from, refusal.wanted), (c.name(), Wanted::Connection { port: None }));
-    let _for_c = b.listen(9, Admits::Names([c.name()].into())).expect("a free port");
+    let _for_c = b.listen(9, Admits::names([c.name()])).expect("a free port");
     for (port, code) in [(8, 1), (9, 2)] {
         let mut stream = a.open(b.name(), port).await.expect("connected");
         assert_eq!(read(&mut stream).await, Err(StreamError::Ended { code }));
@@ -304,12 +304,13 @@ async fn receive(port: &mut Port) -> Message {
 async fn datagrams_are_private_and_their_senders_proven() {
     let relay = Relay::start(Behaviour::default());
     let (a, b) = (join(&relay).await, join(&relay).await);
-    let mut port = b.bind(PORT, Admits::Names([a.name()].into())).expect("a free port");
+    let mut port = b.bind(PORT, Admits::names([a.name()])).expect("a free port");
     assert!(matches!(b.bind(PORT, Admits::Everybody), Err(NodeError::PortInUse { port: PORT })));
     a.send_to(b.name(), PORT, b"hello").await.expect("queued");
     let message = receive(&mut port).await;
     let body = b"hello".to_vec();
-    let expected = Message { from: a.name(), from_port: None, to: b.name(), body };
+    let expected =
+        Message { from: a.name(), as_member: false, from_port: None, to: b.name(), body };
     assert_eq!(message, expected);
     let unanswered = port.reply(&message, b"and hello to you").await;
     assert_eq!(unanswered, Err(DatagramError::NoAnswerTaken));

@@ -46,13 +46,20 @@ async fn two_nodes_talk_by_name() {
     let message = receive(&mut port_b).await;
     assert_eq!(
         message,
-        Message { from: a.name(), from_port: None, to: b.name(), body: b"hello".to_vec() }
+        Message {
+            from: a.name(),
+            as_member: false,
+            from_port: None,
+            to: b.name(),
+            body: b"hello".to_vec()
+        }
     );
     port_b.send_to(message.from, 1, b"and hello to you").await.expect("sent");
     let answer = receive(&mut port_a).await;
     assert_eq!(
         answer,
         Message {
+            as_member: false,
             from: b.name(),
             from_port: None,
             to: a.name(),

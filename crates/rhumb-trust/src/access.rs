@@ -108,6 +108,11 @@ impl Access {
         who.belongs_to(domain, &self.removals, |_| true)
     }
 
+    /// Whether somebody belongs to a domain, with these rights there.
+    pub fn has_rights(&self, who: &Who<'_>, domain: &Name, rights: Rights) -> bool {
+        who.belongs_to(domain, &self.removals, |has| has.hold(rights))
+    }
+
     /// The domains whose members the rules are about.
     pub fn domains(&self) -> impl Iterator<Item = Name> {
         self.rules.iter().filter_map(|rule| rule.domain).map(|(domain, _)| domain)

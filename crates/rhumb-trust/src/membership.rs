@@ -175,6 +175,13 @@ impl Membership {
         nearest.map_or(self.domain(), |(certificate, _)| certificate.issuer)
     }
 
+    /// Whether its limits leave it to send to `name`, which shows `of_it` of a domain.
+    pub fn lets_send_to(&self, name: &Name, of_it: Option<&Self>) -> bool {
+        let Limits { inside_only, only_to, .. } = self.limits;
+        let is_inside = || of_it.is_some_and(|it| it.is_of(&self.nearest_domain()));
+        only_to.is_none_or(|only| only == *name) && (!inside_only || is_inside())
+    }
+
     /// Metadata of each certificate's issuer.
     pub fn issuers(&self) -> &[Metadata] {
         &self.issuers

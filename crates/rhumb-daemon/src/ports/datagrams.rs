@@ -125,7 +125,7 @@ impl Program {
         (name, port): (Name, u16),
         mut taken: Receiver<Vec<u8>>,
     ) -> Result<(), DatagramError> {
-        let bound = node.bind(0, Admits::Names([name].into()));
+        let bound = node.bind(0, Admits::names([name]));
         let mut ours = bound.map_err(|_| EndError::TooMany)?;
         loop {
             tokio::select! {

@@ -16,7 +16,8 @@ pub(super) fn run(mut port: Port, mut tun: Tun, shared: &Shared) {
         let now = clock::now().instant;
         let mut overlay = shared.lock();
         for message in &messages {
-            if let Some(packet) = overlay.incoming(message.from, &message.body, now)
+            if let Some(packet) =
+                overlay.incoming((message.from, message.as_member), &message.body, now)
                 && !batch.push(&packet)
             {
                 overlay.count_dropped(DropReason::Device, 1);

@@ -30,7 +30,7 @@ impl Ends {
         peer: Name,
         now: Now,
     ) -> Result<ConnectionId, EndError> {
-        let shown = self.shown.get(&local).ok_or(EndError::NotOurs(local))?;
+        let shown = &self.shown.get(&local).ok_or(EndError::NotOurs(local))?.certificate;
         if self.shown.contains_key(&peer) {
             return Err(EndError::OwnName);
         }
@@ -61,14 +61,16 @@ impl Ends {
         standing: Standing,
         now: Now,
     ) -> Result<(), DropReason> {
-        let shown = self.shown.get(&to).filter(|_| !self.shown.contains_key(&from)).cloned();
-        let Some(shown) = shown else {
+        let spoken = self.shown.get(&to).filter(|_| !self.shown.contains_key(&from));
+        let Some(shown) = spoken.map(|it| Arc::clone(&it.certificate)) else {
             self.endpoint.ignore(incoming);
             return Err(DropReason::NotOffered);
         };
         self.scratch.clear();
         let is_refused = standing == Standing::Refused;
-        if is_refused || !self.offers.has_something_for(&from) {
+        let is_named = self.offers.choose(&from, |_| false);
+        let may_show_more = self.looks_at_memberships();
+        if is_refused || !(is_named || may_show_more || self.offers.are_open()) {
             let _ = self.endpoint.refuse(incoming, &mut self.scratch);
             self.answer(to, from);
             self.events.push_back(Event::Refused { peer: from, local: to, port: None });
@@ -76,7 +78,12 @@ impl Ends {
                 if is_refused { DropReason::SenderRefused } else { DropReason::NotOffered };
             return Err(reason);
         }
-        let is_stranger = standing != Standing::Admitted && !self.offers.names(&from);
+        let is_stranger =
+            standing != Standing::Admitted && !is_named && !self.lately.has(&from, now.instant);
+        if !self.gate.has_room(is_stranger) && !may_show_more {
+            self.endpoint.ignore(incoming);
+            return Err(DropReason::TooManyConnections);
+        }
         match self.gate.answer(is_stranger, incoming.remote_address_validated(), now.instant) {
             Answer::Begin => self.take(incoming, (to, from), &shown, is_stranger, now),
             Answer::BeginInPlace => {
@@ -121,7 +128,7 @@ impl Ends {
     ) -> Result<(), DropReason> {
         let (local, peer) = names;
         let verifier = self.credentials.verifier(peer, now);
-        let share = if is_stranger { Share::Stranger } else { Share::Full };
+        let share = Share::of(is_stranger);
         let Ok(config) = self.server_config(shown, Arc::clone(&verifier), share) else {
             self.endpoint.ignore(incoming);
             return Err(DropReason::NotBegun);
@@ -147,7 +154,7 @@ impl Ends {
 
     /// Takes first packets from now on. What is made of them is for [`Ends::judge`] to say.
     pub(super) fn begin_to_answer(&mut self) -> Result<(), EndError> {
-        let shown = self.shown.get(&self.name).ok_or(EndError::Library)?;
+        let shown = &self.shown.get(&self.name).ok_or(EndError::Library)?.certificate;
         // Only its keys for first packets and tokens are used: each connection has its own.
         let nobody = self.credentials.nobody();
         let config = self.server_config(shown, nobody, Share::Stranger)?;
@@ -200,6 +207,8 @@ impl Ends {
                 peer,
                 verifier,
                 origin,
+                standing: Standing::Stranger,
+                member_until_s: None,
                 phase: Phase::Beginning { ends_at },
                 timer: None,
                 is_ready: false,

@@ -79,6 +79,8 @@ pub enum Event {
         ports: Ports,
         /// What was sent.
         body: Bytes,
+        /// Its sender belongs to a domain whose members the port is for.
+        as_member: bool,
     },
     /// Somebody wanted what is not offered to him, and was told so.
     Refused {

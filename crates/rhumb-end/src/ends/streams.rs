@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use quinn_proto::{Dir, FinishError, ReadError, ReadableError, SendDatagramError, VarInt};
-use rhumb_trust::Now;
+use rhumb_trust::{Now, Standing};
+use rhumb_wire::Name;
 
 use super::{ConnectionId, Ends, Event};
 use crate::connection::{Connection, Head, Phase, StreamId};
@@ -329,19 +330,19 @@ impl Ends {
         connection.unclaimed.remove(&stream);
         connection.used_at = now.instant;
         let (peer, local) = (connection.peer, connection.local);
-        let refusal = match claim {
+        let verdict = claim.map(|port| (port, self.verdict((Carries::Streams, port), id, now)));
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let refusal = match verdict {
             // It ended before it said what it was for.
             Err(()) => return connection.turn_away(stream, PORT_CLOSED),
-            Ok(port) => match self.offers.verdict(Carries::Streams, port, &peer) {
-                Verdict::Offered => {
-                    connection.held.insert(stream);
-                    self.events.push_back(Event::Opened { id, stream, port });
-                    self.events.push_back(Event::Readable { id, stream });
-                    return;
-                }
-                Verdict::Closed => PORT_CLOSED,
-                Verdict::NotAllowed => NOT_ALLOWED,
-            },
+            Ok((port, Verdict::Chosen { .. } | Verdict::Open)) => {
+                connection.held.insert(stream);
+                self.events.push_back(Event::Opened { id, stream, port });
+                self.events.push_back(Event::Readable { id, stream });
+                return;
+            }
+            Ok((_, Verdict::Closed)) => PORT_CLOSED,
+            Ok((_, Verdict::NotAllowed)) => NOT_ALLOWED,
         };
         connection.turn_away(stream, refusal);
         let port = claim.ok();
@@ -371,10 +372,29 @@ impl Ends {
                 continue;
             };
             let body = whole.split_off(Ports::LEN);
-            match self.offers.verdict(Carries::Datagrams, ports.to, &connection.peer) {
-                Verdict::Offered => self.events.push_back(Event::Datagram { id, ports, body }),
-                _ => self.drops.count(DropReason::DatagramNotOffered),
-            }
+            let as_member = match self.verdict((Carries::Datagrams, ports.to), id, now) {
+                Verdict::Chosen { as_member } => as_member,
+                Verdict::Open => false,
+                Verdict::Closed | Verdict::NotAllowed => {
+                    self.drops.count(DropReason::DatagramNotOffered);
+                    continue;
+                }
+            };
+            self.events.push_back(Event::Datagram { id, ports, body, as_member });
+        }
+    }
+
+    /// Whether the peer of a connection may use a port.
+    fn verdict(&self, port: (Carries, u16), id: ConnectionId, now: Now) -> Verdict {
+        let Some(connection) = self.connections.get(&id) else { return Verdict::Closed };
+        let (local, by) = (&connection.local, self.by(now));
+        let proof = connection.verifier.proof();
+        let is_member =
+            |domain: &Name| proof.is_some_and(|proof| proof.is_member(local, domain, by));
+        match self.offers.verdict(port, &connection.peer, is_member) {
+            // It is refused, and connected because this end asked for it.
+            Verdict::Open if connection.standing == Standing::Refused => Verdict::NotAllowed,
+            verdict => verdict,
         }
     }
 
@@ -384,7 +404,7 @@ impl Ends {
     }
 
     /// The two names of a connection, this end's first.
-    pub fn names(&self, id: ConnectionId) -> Option<(rhumb_wire::Name, rhumb_wire::Name)> {
+    pub fn names(&self, id: ConnectionId) -> Option<(Name, Name)> {
         self.connections.get(&id).map(|it| (it.local, it.peer))
     }
 

@@ -89,7 +89,7 @@ impl World {
     }
 
     pub(crate) fn offer(&mut self, at: Name, to: impl IntoIterator<Item = Name>) {
-        let names = rhumb_end::Admits::Names(to.into_iter().collect());
+        let names = rhumb_end::Admits::names(to);
         for carries in [Carries::Streams, Carries::Datagrams] {
             self.end(at).offer(carries, PORT, names.clone());
         }

@@ -305,8 +305,7 @@ impl Core {
         self.groups.leave(group, now);
     }
 
-    /// Changes who may send to this node. What it has taken
-    /// already, files under way included, it keeps.
+    /// Changes who may send to this node. What it has taken already, it keeps.
     pub fn set_access(&mut self, access: &Access) {
         self.senders = Senders::new(access);
     }

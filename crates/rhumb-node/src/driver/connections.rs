@@ -409,8 +409,9 @@ impl State {
                 Event::MaySend { id } => {
                     self.sending.remove(&id).into_iter().flatten().for_each(Waker::wake);
                 }
-                Event::Datagram { id, ports, body } => {
-                    turned.datagrams_dropped += u64::from(!self.deliver(id, ports, &body));
+                Event::Datagram { id, ports, body, as_member } => {
+                    let is_delivered = self.deliver(id, ports, &body, as_member);
+                    turned.datagrams_dropped += u64::from(!is_delivered);
                 }
                 Event::Refused { peer, local, port } => {
                     let wanted = Wanted::Connection { port };
@@ -450,10 +451,10 @@ impl State {
     }
 
     /// Hands a datagram to its port; says whether that took it.
-    fn deliver(&self, id: ConnectionId, ports: Ports, body: &[u8]) -> bool {
+    fn deliver(&self, id: ConnectionId, ports: Ports, body: &[u8], as_member: bool) -> bool {
         let Some((to, from)) = self.ends.names(id) else { return false };
         let from_port = Some(ports.from).filter(|port| *port != 0);
-        let message = Message { from, from_port, to, body: body.to_vec() };
+        let message = Message { from, as_member, from_port, to, body: body.to_vec() };
         self.ports.get(&ports.to).is_some_and(|deliver| deliver.try_send(message).is_ok())
     }
 

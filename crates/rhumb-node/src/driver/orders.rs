@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rhumb_io::Wake;
-use rhumb_trust::{Access, AdCert, Identity, Membership, Removal};
+use rhumb_trust::{Access, AdCert, Identity, Membership, Removal, Verified};
 use rhumb_wire::Name;
 use rhumb_wire::group::Part;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -62,6 +62,8 @@ pub(crate) enum Order {
     Status { done: oneshot::Sender<Status> },
     /// Go by other rules about who may send to this node.
     SetAccess(Access),
+    /// These were removed from domains; there is no more to tell for now, if that is all.
+    NoteRemovals { removals: Vec<Verified<Removal>>, are_all: bool },
     /// Show what this says of a trust domain.
     Show { identity: Arc<Identity>, done: oneshot::Sender<Result<(), NodeError>> },
     /// Tell what is refused by them.

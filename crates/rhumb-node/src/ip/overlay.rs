@@ -81,7 +81,7 @@ impl Overlay {
     pub fn new(own: Name, allows: Admits, now: Instant) -> Self {
         let given: Vec<Name> = match &allows {
             Admits::Everybody => Vec::new(),
-            Admits::Names(names) => names.iter().copied().collect(),
+            Admits::Chosen { names, .. } => names.iter().copied().collect(),
         };
         let mut overlay = Self {
             own: own.address(),
@@ -228,14 +228,16 @@ impl Overlay {
         Some(icmp::message(from, packet, about.source, trouble))
     }
 
-    /// What this host gets of a datagram that `from` sent, which its connection has proven.
+    /// What this host gets of a datagram that `from` sent, which its connection has proven, as a
+    /// member of one of the domains that are allowed or not.
     pub fn incoming<'a>(
         &mut self,
-        from: Name,
+        (from, as_member): (Name, bool),
         datagram: &'a [u8],
         now: Instant,
     ) -> Option<Cow<'a, [u8]>> {
-        match self.admit(from, datagram, now) {
+        let is_allowed = as_member || self.allows(&from);
+        match self.admit((from, is_allowed), datagram, now) {
             Ok(packet) => packet.inspect(|packet| self.received.add(packet.len())),
             Err(reason) => {
                 self.drops.count(reason, 1);
@@ -246,11 +248,11 @@ impl Overlay {
 
     fn admit<'a>(
         &mut self,
-        from: Name,
+        (from, is_allowed): (Name, bool),
         datagram: &'a [u8],
         now: Instant,
     ) -> Result<Option<Cow<'a, [u8]>>, DropReason> {
-        if !self.allows(&from) && !self.asked.contains(&from) {
+        if !is_allowed && !self.asked.contains(&from) {
             return Err(DropReason::NotAllowed);
         }
         if !self.learn(from, false, now) {
@@ -276,7 +278,7 @@ impl Overlay {
         if packet.destination != self.own {
             return Err(DropReason::NotForUs);
         }
-        if !self.allows(&from) && !packet.answered().is_some_and(|it| self.flows.has(&it, now)) {
+        if !is_allowed && !packet.answered().is_some_and(|it| self.flows.has(&it, now)) {
             return Err(DropReason::NotAllowed);
         }
         Ok(Some(whole))
@@ -285,7 +287,7 @@ impl Overlay {
     fn allows(&self, name: &Name) -> bool {
         match &self.allows {
             Admits::Everybody => true,
-            Admits::Names(names) => names.contains(name),
+            Admits::Chosen { names, .. } => names.contains(name),
         }
     }
 
@@ -293,7 +295,10 @@ impl Overlay {
     pub fn senders(&self) -> Admits {
         match &self.allows {
             Admits::Everybody => Admits::Everybody,
-            Admits::Names(names) => Admits::Names(names.union(&self.asked).copied().collect()),
+            Admits::Chosen { names, domains } => Admits::Chosen {
+                names: names.union(&self.asked).copied().collect(),
+                domains: domains.clone(),
+            },
         }
     }
 

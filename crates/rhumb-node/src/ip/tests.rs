@@ -48,7 +48,7 @@ fn echo(from: Name, to: Name, kind: u8) -> Vec<u8> {
 }
 
 fn overlay(now: Instant) -> Overlay {
-    let mut overlay = Overlay::new(ME, Admits::Names([FRIEND].into()), now);
+    let mut overlay = Overlay::new(ME, Admits::names([FRIEND]), now);
     assert!(overlay.know(STRANGER, now));
     overlay
 }
@@ -58,22 +58,26 @@ fn nobody_sends_under_the_address_of_another() {
     let now = start();
     let mut overlay = overlay(now);
     let honest = udp(from_to(FRIEND, ME), [1, 2], 10);
-    assert_eq!(overlay.incoming(FRIEND, &honest, now).as_deref(), Some(&honest[..]));
+    assert_eq!(overlay.incoming((FRIEND, false), &honest, now).as_deref(), Some(&honest[..]));
     let as_another = udp(from_to(STRANGER, ME), [1, 2], 10);
-    assert_eq!(overlay.incoming(FRIEND, &as_another, now), None);
+    assert_eq!(overlay.incoming((FRIEND, false), &as_another, now), None);
     let as_me = udp(from_to(ME, ME), [1, 2], 10);
-    assert_eq!(overlay.incoming(FRIEND, &as_me, now), None);
+    assert_eq!(overlay.incoming((FRIEND, false), &as_me, now), None);
     let of_elsewhere = udp([Ipv6Addr::LOCALHOST.into(), ME.address().into()], [1, 2], 10);
-    assert_eq!(overlay.incoming(FRIEND, &of_elsewhere, now), None);
+    assert_eq!(overlay.incoming((FRIEND, false), &of_elsewhere, now), None);
     assert_eq!(overlay.drops().of(DropReason::Spoofed), 3);
     let onwards = udp(from_to(FRIEND, STRANGER), [1, 2], 10);
-    assert_eq!(overlay.incoming(FRIEND, &onwards, now), None, "nobody is led through here");
+    assert_eq!(
+        overlay.incoming((FRIEND, false), &onwards, now),
+        None,
+        "nobody is led through here"
+    );
     assert_eq!(overlay.drops().of(DropReason::NotForUs), 1);
     // In halves neither.
     for half in [0, 1] {
         let part = &as_another[as_another.len() / 2 * half..][..as_another.len() / 2];
         let datagram = [&[half as u8, 0, 7], part].concat();
-        assert_eq!(overlay.incoming(FRIEND, &datagram, now), None);
+        assert_eq!(overlay.incoming((FRIEND, false), &datagram, now), None);
     }
     assert_eq!(overlay.drops().of(DropReason::Spoofed), 4);
 }
@@ -83,30 +87,31 @@ fn who_was_not_allowed_answers_and_begins_nothing() {
     let now = start();
     let mut overlay = overlay(now);
     let begins = udp(from_to(STRANGER, ME), [80, 5000], 10);
-    assert_eq!(overlay.incoming(STRANGER, &begins, now), None);
+    assert_eq!(overlay.incoming((STRANGER, false), &begins, now), None);
+    assert!(overlay.incoming((STRANGER, true), &begins, now).is_some(), "as a member");
     let asks = udp(from_to(ME, STRANGER), [5000, 80], 10);
     assert_eq!(overlay.outgoing(&asks, now), Outgoing::To(STRANGER));
-    assert_eq!(overlay.senders(), Admits::Names([FRIEND, STRANGER].into()));
-    assert!(overlay.incoming(STRANGER, &begins, now).is_some(), "an answer now");
+    assert_eq!(overlay.senders(), Admits::names([FRIEND, STRANGER]));
+    assert!(overlay.incoming((STRANGER, false), &begins, now).is_some(), "an answer now");
     for ports in [[80, 5001], [81, 5000], [5000, 80]] {
         let other = udp(from_to(STRANGER, ME), ports, 10);
-        assert_eq!(overlay.incoming(STRANGER, &other, now), None, "{ports:?}");
+        assert_eq!(overlay.incoming((STRANGER, false), &other, now), None, "{ports:?}");
     }
     // Echoes are answered to whom this host has sent one, and not the other way round.
-    assert_eq!(overlay.incoming(STRANGER, &echo(STRANGER, ME, 129), now), None);
+    assert_eq!(overlay.incoming((STRANGER, false), &echo(STRANGER, ME, 129), now), None);
     assert_eq!(overlay.outgoing(&echo(ME, STRANGER, 128), now), Outgoing::To(STRANGER));
-    assert!(overlay.incoming(STRANGER, &echo(STRANGER, ME, 129), now).is_some());
-    assert_eq!(overlay.incoming(STRANGER, &echo(STRANGER, ME, 128), now), None);
+    assert!(overlay.incoming((STRANGER, false), &echo(STRANGER, ME, 129), now).is_some());
+    assert_eq!(overlay.incoming((STRANGER, false), &echo(STRANGER, ME, 128), now), None);
     // Errors are about what this host has sent.
     let error = |about: &[u8]| {
         let body = [&[1, 4, 0, 0, 0, 0, 0, 0], about].concat();
         packet(from_to(STRANGER, ME), 58, &body)
     };
-    assert!(overlay.incoming(STRANGER, &error(&asks), now).is_some());
+    assert!(overlay.incoming((STRANGER, false), &error(&asks), now).is_some());
     let never_sent = udp(from_to(ME, STRANGER), [5001, 80], 10);
-    assert_eq!(overlay.incoming(STRANGER, &error(&never_sent), now), None);
-    assert_eq!(overlay.incoming(STRANGER, &error(&[]), now), None);
-    assert!(overlay.incoming(FRIEND, &udp(from_to(FRIEND, ME), [1, 2], 0), now).is_some());
+    assert_eq!(overlay.incoming((STRANGER, false), &error(&never_sent), now), None);
+    assert_eq!(overlay.incoming((STRANGER, false), &error(&[]), now), None);
+    assert!(overlay.incoming((FRIEND, false), &udp(from_to(FRIEND, ME), [1, 2], 0), now).is_some());
 }
 
 #[test]
@@ -137,13 +142,13 @@ fn a_second_name_does_not_take_an_address_over() {
     let mut overlay = Overlay::new(ME, Admits::Everybody, now);
     assert!(overlay.know(FRIEND, now) && !overlay.know(twin, now));
     let packet = udp(from_to(twin, ME), [1, 2], 0);
-    assert_eq!(overlay.incoming(twin, &packet, now), None);
+    assert_eq!(overlay.incoming((twin, false), &packet, now), None);
     assert_eq!(overlay.drops().of(DropReason::AddressTaken), 1);
     let back = udp(from_to(ME, FRIEND), [1, 2], 0);
     assert_eq!(overlay.outgoing(&back, now), Outgoing::To(FRIEND));
     // One that was only seen gives way to one that is given.
     let mut overlay = Overlay::new(ME, Admits::Everybody, now);
-    assert!(overlay.incoming(twin, &packet, now).is_some());
+    assert!(overlay.incoming((twin, false), &packet, now).is_some());
     assert!(overlay.know(FRIEND, now));
     assert_eq!(overlay.outgoing(&back, now), Outgoing::To(FRIEND));
 }
@@ -151,7 +156,7 @@ fn a_second_name_does_not_take_an_address_over() {
 #[test]
 fn whom_this_host_never_sends_to_gives_way_first() {
     let start = start();
-    let mut overlay = Overlay::new(ME, Admits::Names([].into()), start);
+    let mut overlay = Overlay::new(ME, Admits::names([]), start);
     let packet = udp(from_to(ME, FRIEND), [1, 2], 0);
     assert!(overlay.found(FRIEND, start));
     assert_eq!(overlay.outgoing(&packet, start), Outgoing::To(FRIEND));
@@ -174,7 +179,7 @@ fn names_that_are_merely_seen_give_way_and_those_given_stay() {
     for number in 0..5000_u32 {
         let mut name = STRANGER;
         name.0[..4].copy_from_slice(&number.to_be_bytes());
-        assert!(overlay.incoming(name, &udp(from_to(name, ME), [1, 2], 0), now).is_some());
+        assert!(overlay.incoming((name, false), &udp(from_to(name, ME), [1, 2], 0), now).is_some());
     }
     assert_eq!(overlay.known(), 4096);
     let back = udp(from_to(ME, FRIEND), [1, 2], 0);
@@ -191,20 +196,20 @@ fn is_right(message: &[u8]) -> bool {
 fn whatever_fits_the_least_of_ipv6_gets_through_and_more_is_answered() {
     let now = start();
     let mut here = overlay(now);
-    let mut there = Overlay::new(FRIEND, Admits::Names([ME].into()), now);
+    let mut there = Overlay::new(FRIEND, Admits::names([ME]), now);
     for longest in [1100, 1279, 1280, 1320] {
         for len in [40_usize, longest - 1, longest, longest + 1, 1280, 1281] {
             let packet = udp(from_to(ME, FRIEND), [1, 2], len.saturating_sub(48));
             let got = match here.cut(&packet, FRIEND, longest, now) {
                 Cut::Whole => {
                     assert!(packet.len() <= longest);
-                    there.incoming(ME, &packet, now).map(Cow::into_owned)
+                    there.incoming((ME, false), &packet, now).map(Cow::into_owned)
                 }
                 Cut::Halves(halves) => {
                     assert!(packet.len() > longest && packet.len() <= LEAST_MTU);
                     assert!(halves.iter().all(|half| half.len() <= longest));
-                    let [first, second] =
-                        halves.map(|half| there.incoming(ME, &half, now).map(Cow::into_owned));
+                    let [first, second] = halves
+                        .map(|half| there.incoming((ME, false), &half, now).map(Cow::into_owned));
                     assert_eq!(first, None);
                     second
                 }
