@@ -441,6 +441,10 @@ pub struct ReceiveArguments {
     pub once: bool,
     #[command(flatten)]
     pub(crate) senders: SenderArguments,
+    /// A RIB that tells who was removed from the domains that files are taken from; may be
+    /// repeated. Without one a membership counts until it ends
+    #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
+    pub(crate) rib: Vec<Remote>,
     /// Take no file larger than this, like 500MB or 2GiB [default: 1GB from
     /// strangers, from others what the disk has room for]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

@@ -161,6 +161,8 @@ pub struct ReceiveSettings {
     pub node: NodeSettings,
     /// Who may send to it.
     pub access: AccessSettings,
+    /// Who tells who was removed from the domains that the rules are about.
+    pub ribs: Vec<Remote>,
     /// Bytes of the largest file.
     pub max_size: Option<u64>,
     /// Where it tells how it is, if anywhere.
@@ -408,7 +410,8 @@ impl ConfigFile {
         let access = self.access(Service::Receive, &senders)?;
         let node = NodeSettings { access: access.access.clone(), ..self.node(&flags.node)? };
         let admin = self.admin(flags.admin.as_ref(), self.raw.receive.admin.as_ref())?;
-        Ok(ReceiveSettings { node, access, max_size, admin })
+        let ribs = self.remotes(&flags.rib, self.raw.receive.rib.as_ref())?;
+        Ok(ReceiveSettings { node, access, ribs, max_size, admin })
     }
 
     /// Options come first here too: a root router given

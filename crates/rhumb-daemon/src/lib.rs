@@ -28,6 +28,7 @@ pub mod ports;
 pub mod privileges;
 pub mod progress;
 pub mod remote;
+pub mod removals;
 pub mod resolver;
 pub mod revocation_feed;
 pub mod roster;

@@ -57,6 +57,9 @@ pub enum Request {
         to: SocketAddr,
         /// Who may use it; everybody, if it is not said.
         allow: Option<Vec<String>>,
+        /// Members of which domains may, too.
+        #[serde(default)]
+        allow_domain: Vec<String>,
     },
 }
 

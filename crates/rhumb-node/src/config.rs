@@ -48,9 +48,6 @@ pub struct Config {
     /// files are declined. Strangers, which is everybody by default, may; places for files are kept
     /// free for whoever is admitted.
     pub access: Access,
-    /// Takes nobody for a member of a trust domain before [`Node::note_removals`](crate::Node::note_removals)
-    /// has told all: who was removed while this node was away is not let in when it is back.
-    pub await_removals: bool,
     /// INSECURE, for simulations only: as the link's option of this name says.
     #[cfg(feature = "repeatable-handshakes")]
     pub repeatable_handshakes: bool,
@@ -131,7 +128,6 @@ impl Config {
             publish_within: Duration::ZERO,
             watch_router: true,
             access: Access::default(),
-            await_removals: false,
             #[cfg(feature = "repeatable-handshakes")]
             repeatable_handshakes: false,
         }

@@ -140,9 +140,6 @@ impl Node {
         let shared = Arc::new(Shared::new(Wake::new()?));
         let mut ends = Ends::new(identity.clone(), config.ends(), &seed_of_ends, now)?;
         ends.set_access(config.access.clone(), now);
-        if config.await_removals {
-            ends.await_removals();
-        }
         let connections = Arc::new(Connections::new(ends, shared.clone()));
         let (orders, orders_of_thread) = mpsc::unbounded_channel();
         let (datagrams, datagrams_of_thread) = mpsc::channel(QUEUED_DATAGRAMS);
@@ -393,9 +390,16 @@ impl Node {
         self.handle.order(Order::SetAccess(access));
     }
 
+    /// Takes nobody for a member of a domain before [`Node::note_removals`] has told all there is:
+    /// who was removed while this node was away is not let in when it is back. To be called before
+    /// anything is offered to members.
+    pub fn await_removals(&self) {
+        self.handle.connections().with(|state, _| state.ends.await_removals());
+    }
+
     /// These were removed from domains: their memberships count no longer, and connections end that
     /// rest on them. `are_all`: there is no more to tell for now, which
-    /// [`Config::await_removals`] waits for.
+    /// [`Node::await_removals`] waits for.
     pub fn note_removals(&self, removals: Vec<Verified<Removal>>, are_all: bool) {
         self.handle.order(Order::NoteRemovals { removals, are_all });
     }

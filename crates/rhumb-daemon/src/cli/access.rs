@@ -37,6 +37,10 @@ pub(crate) struct SenderArguments {
     /// else; read again at SIGHUP; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) from_file: Vec<PathBuf>,
+    /// Take files from the members of this trust domain, by what they show of it, and from nobody
+    /// else; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub(crate) from_domain: Vec<Name>,
 }
 
 /// What becomes of whom no rule names.
@@ -50,9 +54,15 @@ pub(crate) enum Strangers {
 
 impl From<&SenderArguments> for AccessArguments {
     fn from(senders: &SenderArguments) -> Self {
-        let SenderArguments { from, from_file } = senders.clone();
-        let is_closed = !(from.is_empty() && from_file.is_empty());
+        let SenderArguments { from, from_file, from_domain } = senders.clone();
+        let is_closed = !(from.is_empty() && from_file.is_empty() && from_domain.is_empty());
         let strangers = is_closed.then_some(Strangers::Refused);
-        Self { admit: from, admit_file: from_file, strangers, ..Self::default() }
+        Self {
+            admit: from,
+            admit_file: from_file,
+            admit_domain: from_domain,
+            strangers,
+            ..Self::default()
+        }
     }
 }

@@ -10,7 +10,7 @@ use rhumb_wire::Name;
 use super::NodeArguments;
 use crate::admin::{Admin, USUAL};
 use crate::names;
-use crate::remote::parse_address;
+use crate::remote::{Remote, parse_address};
 
 /// `rhumb serve`
 #[derive(Debug, Args)]
@@ -28,9 +28,16 @@ pub struct ServeArguments {
     /// Let this name use it; may be repeated. Nobody else can, not even learn that it is there
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub allow: Vec<Name>,
+    /// Let the members of this trust domain use it, by what they show of it; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub allow_domain: Vec<Name>,
     /// Let everybody use it who knows the name
-    #[arg(long, conflicts_with = "allow")]
+    #[arg(long, conflicts_with_all = ["allow", "allow_domain"])]
     pub allow_all: bool,
+    /// A RIB that tells who was removed from the domains allowed; may be repeated. Without one a
+    /// membership counts until it ends
+    #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
+    pub rib: Vec<Remote>,
     /// Answer for the capsule of this AdCert, too; may be repeated
     #[arg(long, value_name = "FILE")]
     pub ad_cert: Vec<PathBuf>,

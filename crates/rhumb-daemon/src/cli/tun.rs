@@ -21,15 +21,18 @@ pub struct TunArguments {
     /// answer what this host sends to them
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub allow: Vec<Name>,
+    /// Let the members of this trust domain do so, by what they show of it; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub allow_domain: Vec<Name>,
     /// Let everybody do so who knows the name: what listens on this host has to look after itself
-    #[arg(long, conflicts_with = "allow")]
+    #[arg(long, conflicts_with_all = ["allow", "allow_domain"])]
     pub allow_all: bool,
     /// A name that this host can send packets to; may be repeated. So are those allowed, those in
     /// the book (`rhumb name`), and those that have sent packets here
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub peer: Vec<Name>,
-    /// A RIB that is asked for names of other addresses; may be repeated. It has to serve this
-    /// name, and hears who is looked for
+    /// A RIB that is asked for names of other addresses, and who was removed from the domains
+    /// allowed; may be repeated. It has to serve this name, and hears who is looked for
     #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
     pub rib: Vec<Remote>,
     /// Answer programs of this host that ask for the addresses of NAME.rhumb.internal, and of

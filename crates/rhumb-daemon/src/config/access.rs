@@ -110,10 +110,6 @@ impl ConfigFile {
         let domain = self.parsed(item.domain.as_ref(), parse_name)?;
         let is_named = item.name.is_some() || item.names.is_some();
         let asks_for_more = role.is_some() || label.is_some() || domain.is_some();
-        if service == Service::Receive && asks_for_more {
-            let problem = "a receiver knows its senders by name only; give `name` or `names`";
-            return Err(fault(problem.to_owned()));
-        }
         if domain.is_some() && standing == Standing::Refused {
             let problem = "who is refused for a membership would not show it; refuse by `name`, or with `strangers`";
             return Err(fault(problem.to_owned()));
@@ -164,7 +160,8 @@ impl AccessSettings {
 fn of_domain(service: Service, domain: Name, rule: &Rule) -> Vec<Rule> {
     let rights: &[(Option<Role>, Rights)] = match service {
         Service::Router => &[(Some(Role::Router), Rights::CARRY), (Some(Role::Node), Rights::JOIN)],
-        Service::Rib | Service::Receive => &[(None, Rights::PUBLISH)],
+        Service::Rib => &[(None, Rights::PUBLISH)],
+        Service::Receive => &[(None, Rights::JOIN)],
     };
     let fitting = rights
         .iter()

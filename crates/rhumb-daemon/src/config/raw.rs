@@ -123,6 +123,7 @@ pub(crate) struct RawReceive {
     pub(crate) max_size: Option<Spanned<String>>,
     pub(crate) admin: Option<Spanned<String>>,
     pub(crate) strangers: Option<Spanned<String>>,
+    pub(crate) rib: Option<Vec<Spanned<String>>>,
     pub(crate) access: Vec<Spanned<RawRule>>,
 }
 
@@ -409,7 +410,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "max_datagram",
         ],
     ),
-    ("receive", &["max_size", "admin", "strangers", "access"]),
+    ("receive", &["max_size", "admin", "strangers", "rib", "access"]),
     ("up", UP_KEYS),
     (
         "keyserver",

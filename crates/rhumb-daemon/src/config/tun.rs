@@ -32,7 +32,10 @@ impl From<&TunArguments> for TunSettings {
     fn from(arguments: &TunArguments) -> Self {
         let allow = match arguments.allow_all {
             true => Allowed::Everybody,
-            false => Allowed::Names(arguments.allow.clone()),
+            false => Allowed::Chosen {
+                names: arguments.allow.clone(),
+                domains: arguments.allow_domain.clone(),
+            },
         };
         let peers = [&arguments.allow[..], &arguments.peer].concat();
         Self {
@@ -52,6 +55,7 @@ impl From<&TunArguments> for TunSettings {
 pub(crate) struct RawTun {
     device: Option<String>,
     allow: Vec<Spanned<String>>,
+    allow_domain: Vec<Spanned<String>>,
     allow_all: bool,
     peer: Vec<Spanned<String>>,
     rib: Vec<Spanned<String>>,
@@ -61,19 +65,20 @@ pub(crate) struct RawTun {
 
 /// The keys of [`RawTun`].
 pub(super) const TUN_KEYS: &[&str] =
-    &["device", "allow", "allow_all", "peer", "rib", "resolver", "mtu"];
+    &["device", "allow", "allow_domain", "allow_all", "peer", "rib", "resolver", "mtu"];
 
 impl ConfigFile {
     /// The device that a node of `[up]` has.
     pub(super) fn tun(&self, raw: &Spanned<RawTun>) -> Outcome<TunSettings> {
         let item = raw.get_ref();
+        let domains = self.full_names(&item.allow_domain)?;
         let allow = match (item.allow_all, self.full_names(&item.allow)?) {
-            (true, names) if names.is_empty() => Allowed::Everybody,
+            (true, names) if names.is_empty() && domains.is_empty() => Allowed::Everybody,
             (true, _) => {
                 let problem = "the device lets everybody, or those who are named; give either";
                 return Err(self.up_fault(raw, problem.to_owned()));
             }
-            (false, names) => Allowed::Names(names),
+            (false, names) => Allowed::Chosen { names, domains },
         };
         let mtu = match &item.mtu {
             None => LEAST_MTU,
@@ -84,7 +89,7 @@ impl ConfigFile {
             }
         };
         let mut peers = self.full_names(&item.peer)?;
-        if let Allowed::Names(names) = &allow {
+        if let Allowed::Chosen { names, .. } = &allow {
             peers.extend(names);
         }
         let parse_resolver = |text: &str| match text {

@@ -15,7 +15,7 @@ use crate::admin::Admin;
 use crate::cli::{Local, UpArguments, Wanted};
 use crate::failure::{Failure, Outcome};
 use crate::privileges::User;
-use crate::remote::{parse_address, parse_name};
+use crate::remote::{Remote, parse_address, parse_name};
 
 /// What `rhumb up` runs with.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct UpSettings {
     pub forward: Vec<Brought>,
     /// The device by which this host has its name as an address, if it has one.
     pub tun: Option<TunSettings>,
+    /// Who tells who was removed from the domains whose members it lets in.
+    pub ribs: Vec<Remote>,
     /// AdCerts of the capsules that it answers for.
     pub ad_certs: Vec<PathBuf>,
     /// Whether other commands of this user use it.
@@ -61,7 +63,12 @@ pub enum Allowed {
     /// Everybody who knows the name.
     Everybody,
     /// These.
-    Names(Vec<Name>),
+    Chosen {
+        /// By name.
+        names: Vec<Name>,
+        /// Members of these trust domains.
+        domains: Vec<Name>,
+    },
 }
 
 /// Somebody's port, brought here.
@@ -81,10 +88,15 @@ impl Allowed {
     /// # Errors
     ///
     /// When nobody could use it; `how` says how to name somebody.
-    pub fn of(everybody: bool, names: Vec<Name>, how: &str) -> Result<Self, String> {
-        match (everybody, names.is_empty()) {
+    pub fn of(
+        everybody: bool,
+        names: Vec<Name>,
+        domains: Vec<Name>,
+        how: &str,
+    ) -> Result<Self, String> {
+        match (everybody, names.is_empty() && domains.is_empty()) {
             (true, true) => Ok(Self::Everybody),
-            (false, false) => Ok(Self::Names(names)),
+            (false, false) => Ok(Self::Chosen { names, domains }),
             (true, false) => Err("it lets everybody, or those who are named; give either".into()),
             (false, true) => Err(format!("nobody could use it: {how}")),
         }
@@ -94,7 +106,18 @@ impl Allowed {
     pub fn admits(&self) -> Admits {
         match self {
             Self::Everybody => Admits::Everybody,
-            Self::Names(names) => Admits::Names(names.iter().copied().collect()),
+            Self::Chosen { names, domains } => Admits::Chosen {
+                names: names.iter().copied().collect(),
+                domains: domains.iter().copied().collect(),
+            },
+        }
+    }
+
+    /// The domains whose members may.
+    pub fn domains(&self) -> &[Name] {
+        match self {
+            Self::Everybody => &[],
+            Self::Chosen { domains, .. } => domains,
         }
     }
 }
@@ -107,6 +130,7 @@ pub(crate) struct RawUp {
     admin: Option<Spanned<String>>,
     commands: Option<bool>,
     run_as: Option<Spanned<String>>,
+    rib: Option<Vec<Spanned<String>>>,
     tun: Option<Spanned<RawTun>>,
     ad_certs: Vec<PathBuf>,
     serve: Vec<Spanned<RawService>>,
@@ -122,6 +146,7 @@ pub(crate) struct RawService {
     udp: bool,
     to: Option<Spanned<String>>,
     allow: Vec<Spanned<String>>,
+    allow_domain: Vec<Spanned<String>>,
     allow_all: bool,
 }
 
@@ -136,8 +161,9 @@ pub(crate) struct RawForward {
 
 /// The keys of [`RawUp`] and those below it.
 pub(super) const UP_KEYS: &[&str] =
-    &["proxy", "admin", "commands", "run_as", "tun", "ad_certs", "serve", "forward"];
-pub(super) const SERVE_KEYS: &[&str] = &["port", "name", "udp", "to", "allow", "allow_all"];
+    &["proxy", "admin", "commands", "run_as", "rib", "tun", "ad_certs", "serve", "forward"];
+pub(super) const SERVE_KEYS: &[&str] =
+    &["port", "name", "udp", "to", "allow", "allow_domain", "allow_all"];
 pub(super) const FORWARD_KEYS: &[&str] = &["local", "to", "udp"];
 
 impl ConfigFile {
@@ -160,6 +186,7 @@ impl ConfigFile {
             serve: raw.serve.iter().map(|it| self.service(it)).collect::<Outcome<_>>()?,
             forward: raw.forward.iter().map(|it| self.brought(it)).collect::<Outcome<_>>()?,
             tun: raw.tun.as_ref().map(|it| self.tun(it)).transpose()?,
+            ribs: self.remotes(&[], raw.rib.as_ref())?,
             ad_certs: raw.ad_certs.clone(),
             commands: raw.commands.unwrap_or(true),
             run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
@@ -171,7 +198,8 @@ impl ConfigFile {
         let item = raw.get_ref();
         let port = item.port.ok_or_else(|| self.up_fault(raw, "a service needs `port`".into()))?;
         let names = self.full_names(&item.allow)?;
-        let allow = Allowed::of(item.allow_all, names, ALLOW_HOW);
+        let domains = self.full_names(&item.allow_domain)?;
+        let allow = Allowed::of(item.allow_all, names, domains, ALLOW_HOW);
         let to = self.parsed(item.to.as_ref(), parse_address)?;
         Ok(OfferedPort {
             only: self.parsed(item.name.as_ref(), parse_name)?,
@@ -226,7 +254,7 @@ mod tests {
         assert_eq!(settings.proxy, None);
         let [web, dns] = &settings.serve[..] else { panic!("{settings:?}") };
         assert_eq!((web.to.to_string(), web.udp), ("127.0.0.1:80".to_owned(), false));
-        assert_eq!(web.allow, Allowed::Names(vec![name]));
+        assert_eq!(web.allow, Allowed::Chosen { names: vec![name], domains: vec![] });
         assert_eq!((dns.to.to_string(), dns.udp), ("192.0.2.1:5353".to_owned(), true));
         assert_eq!(dns.allow, Allowed::Everybody);
         assert_eq!(settings.forward[0].local.to_string(), "127.0.0.1:9000");
@@ -238,11 +266,17 @@ mod tests {
         assert!(up("[up]").unwrap().tun.is_none());
         let tun = |text: &str| up(&format!("[up.tun]\n{text}")).unwrap().tun.unwrap();
         let usual = tun("");
-        assert_eq!((usual.allow, usual.mtu, usual.resolver), (Allowed::Names(vec![]), 1280, None));
+        assert_eq!(
+            (usual.allow, usual.mtu, usual.resolver),
+            (Allowed::Chosen { names: vec![], domains: vec![] }, 1280, None)
+        );
         assert_eq!(tun("resolver = \"on\"").resolver, Some("127.0.0.41:53".parse().unwrap()));
         let [a, b] = [Name([7; 32]), Name([8; 32])];
         let some = tun(&format!("allow = [\"{a}\"]\npeer = [\"{b}\"]\nmtu = 65535"));
-        assert_eq!((some.allow, some.mtu), (Allowed::Names(vec![a]), 65_535));
+        assert_eq!(
+            (some.allow, some.mtu),
+            (Allowed::Chosen { names: vec![a], domains: vec![] }, 65_535)
+        );
         assert_eq!(some.peers, [b, a]);
         assert_eq!(tun("allow_all = true").allow, Allowed::Everybody);
     }

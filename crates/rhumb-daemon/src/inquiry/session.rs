@@ -89,12 +89,27 @@ impl Session {
             self.send(&header, data, certificates)?;
             let again = deadline.min(Instant::now() + ASK_AGAIN_AFTER);
             while Instant::now() < again {
-                if let Some(answer) = self.receive(tag, again)? {
+                if let Some(answer) = self.receive(|of| of == tag, again)? {
                     return Ok(Some(answer));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Sends a PDU that nobody answers.
+    pub fn say(&mut self, action: Action, source: Name, data: &[u8]) -> Outcome {
+        let header = PduHeader { tag: self.next_tag, ..PduHeader::new(action, source, self.peer) };
+        self.next_tag += 1;
+        self.send(&header, data, &[])
+    }
+
+    /// What the peer says by itself until then.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn unasked(&mut self, until: Instant) -> Outcome<Option<Received>> {
+        self.receive(|_| true, until)
     }
 
     /// Ends the session, and says so to the peer.
@@ -121,13 +136,22 @@ impl Session {
         Ok(())
     }
 
-    /// The first PDU that carries `tag`, of what has arrived by now or arrives until `until`.
-    fn receive(&mut self, tag: u32, until: Instant) -> Outcome<Option<Received>> {
+    /// The first PDU whose tag is one of these, of what has arrived by now or arrives until `until`.
+    fn receive(
+        &mut self,
+        is_one: impl Fn(u32) -> bool,
+        until: Instant,
+    ) -> Outcome<Option<Received>> {
         let opened = turn(&mut self.endpoint, &mut self.socket, &mut self.batch, until)?;
-        while self.endpoint.poll_event().is_some() {}
+        while let Some(event) = self.endpoint.poll_event() {
+            if let Event::Closed { reason, .. } = event {
+                tracing::debug!(?reason, "a session ended");
+                return Err(Failure::operation_text("the session has ended"));
+            }
+        }
         let parsed = opened.iter().filter_map(|plaintext| Pdu::parse(plaintext).ok());
         Ok(parsed
-            .filter(|pdu| pdu.tag() == tag)
+            .filter(|pdu| is_one(pdu.tag()))
             .map(|pdu| Received { header: pdu.header(), data: pdu.data().to_vec() })
             .next())
     }

@@ -24,6 +24,7 @@ use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::output::{Form, bytes_text, rate_text};
 use rhumb_daemon::progress::Bar;
+use rhumb_daemon::removals::Hearing;
 use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
 use rhumb_trust::{Access, AdCert, Standing};
 use rhumb_wire::Name;
@@ -57,6 +58,7 @@ pub(crate) fn run(
     };
     let identity = key::load_or_ephemeral(settings.node.key.as_deref())?;
     let ad_certs = ad_certs(arguments, &settings.node, identity.name())?;
+    let asks = Arc::clone(&identity);
     let belonging = Belonging::of(identity, settings.node.key.as_deref());
     let shown = belonging.clone();
     let door = Arc::new(Door {
@@ -69,6 +71,8 @@ pub(crate) fn run(
     let control =
         control.map(|admin| daemon::take_control(Some(admin), "receive", false)).transpose()?;
     joined_as(belonging, &settings.node, with_parent, interrupted, |node| async move {
+        let hearing = Hearing::begin(&node, &asks, &settings.ribs)?;
+        hearing.heed(settings.access.access.domains());
         let mut helpers = JoinSet::new();
         helpers.spawn(tell_refusals(node.refusals(), Arc::clone(&door)));
         let admin = control.as_ref().and_then(Control::admin);
@@ -96,7 +100,7 @@ pub(crate) fn run(
         }
         tokio::select! {
             outcome = serve(&node, &arguments.dir, &door, quiet, form) => outcome,
-            outcome = follow_rules(&node, &settings.access, &door) => outcome,
+            outcome = follow_rules(&node, &settings.access, &door, &hearing) => outcome,
         }
     })
 }
@@ -272,7 +276,12 @@ async fn tell_refusals(mut refusals: Receiver<Refusal>, door: Arc<Door>) {
 
 /// Reads the rules again at each SIGHUP. Ends when the terminal that this was
 /// started from is gone, which is a SIGHUP, too.
-async fn follow_rules(node: &Node, rules: &AccessSettings, door: &Door) -> Outcome {
+async fn follow_rules(
+    node: &Node,
+    rules: &AccessSettings,
+    door: &Door,
+    hearing: &Hearing,
+) -> Outcome {
     let terminal = Terminal::now();
     let mut hangup = signal(SignalKind::hangup()).map_err(Failure::operation)?;
     while hangup.recv().await.is_some() {
@@ -282,6 +291,7 @@ async fn follow_rules(node: &Node, rules: &AccessSettings, door: &Door) -> Outco
         match rules.again() {
             Ok(access) => {
                 *door.access.lock().unwrap_or_else(PoisonError::into_inner) = access.clone();
+                hearing.heed(access.domains());
                 node.set_access(access);
                 tracing::info!("read the rules about senders again");
             }

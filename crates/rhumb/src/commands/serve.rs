@@ -2,6 +2,7 @@
 //! of one that it serves.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::cli::ServeArguments;
@@ -15,6 +16,7 @@ use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::offer::{
     Ready, ad_certs, check_own, offer, serve_capsules, tell_refusals,
 };
+use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{Request, Running, by_running};
 use rhumb_wire::Name;
 use tokio::task::JoinSet;
@@ -27,8 +29,9 @@ pub(crate) fn run(
     form: Form,
 ) -> Outcome {
     let port = arguments.service.port;
-    let how = "give the names that may with --allow NAME, or --allow-all";
-    let allow = Allowed::of(arguments.allow_all, arguments.allow.clone(), how);
+    let how = "give who may with --allow NAME or --allow-domain NAME, or --allow-all";
+    let (names, domains) = (arguments.allow.clone(), arguments.allow_domain.clone());
+    let allow = Allowed::of(arguments.allow_all, names, domains, how);
     let offered = OfferedPort {
         only: arguments.service.name,
         port,
@@ -36,7 +39,8 @@ pub(crate) fn run(
         to: arguments.to.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         allow: allow.map_err(Failure::setup_text)?,
     };
-    if arguments.admin.is_none() && arguments.ad_cert.is_empty() && offered.only.is_none() {
+    let is_plain = arguments.admin.is_none() && arguments.ad_cert.is_empty();
+    if is_plain && arguments.rib.is_empty() && offered.only.is_none() {
         let by_it = by_running(&arguments.node, with_parent, Ok(()), |running| {
             offer_by(running, &offered, form)
         });
@@ -47,6 +51,7 @@ pub(crate) fn run(
     let identity = key::load_or_ephemeral(settings.key.as_deref())?;
     let ad_certs = ad_certs(&arguments.ad_cert, settings, identity.name())?;
     check_own(&offered, identity.name(), &ad_certs)?;
+    let asks = Arc::clone(&identity);
     let belonging = Belonging::of(identity, settings.key.as_deref());
     let shown = belonging.clone();
     // Its signals and its parent are looked after beside it.
@@ -60,6 +65,8 @@ pub(crate) fn run(
             helpers.spawn(answer_status(control, node.clone(), shown, |_| {})?);
         }
         let _served = serve_capsules(&node, ad_certs).await?;
+        let hearing = Hearing::begin(&node, &asks, &arguments.rib)?;
+        hearing.heed(offered.allow.domains().iter().copied());
         helpers.spawn(tell_refusals(node.refusals(), form));
         offer(&node, offered, admin, form).await?.carry().await
     })
@@ -67,11 +74,12 @@ pub(crate) fn run(
 
 async fn offer_by(running: Running, offered: &OfferedPort, form: Form) -> Outcome {
     let OfferedPort { port, udp, to, .. } = *offered;
-    let allow = match &offered.allow {
-        Allowed::Everybody => None,
-        Allowed::Names(names) => Some(names.iter().map(Name::to_string).collect()),
+    let texts = |names: &[Name]| names.iter().map(Name::to_string).collect();
+    let (allow, allow_domain) = match &offered.allow {
+        Allowed::Everybody => (None, Vec::new()),
+        Allowed::Chosen { names, domains } => (Some(texts(names)), texts(domains)),
     };
-    let request = Request::Serve { port, udp, to, allow };
+    let request = Request::Serve { port, udp, to, allow, allow_domain };
     let (answer, asked) = running.ask(&request).await.map_err(Failure::operation)?;
     answer.done()?;
     form.print(&Ready { name: running.name, port, udp, to, router: None, admin: None });

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::belonging::Belonging;
@@ -22,6 +23,7 @@ use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::Seldom;
 use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::resolver::{self, Resolver};
 use rhumb_daemon::tun::Device;
 use rhumb_node::{Refusal, Wanted};
@@ -46,6 +48,7 @@ pub(crate) fn run(
     let tun = TunSettings::from(arguments);
     let resolver = tun.resolver.map(Resolver::open).transpose()?;
     let device = Device::open(&tun, &identity, &book)?;
+    let asks = Arc::clone(&identity);
     let belonging = Belonging::of(identity, settings.key.as_deref());
     // Before there are other threads.
     privileges::give_up(run_as, Keep::Nothing)?;
@@ -71,6 +74,8 @@ pub(crate) fn run(
         }
         helpers.spawn(tell_refusals(node.refusals(), form));
         let resolves = resolver.as_ref().map(Resolver::address);
+        let hearing = Hearing::begin(&node, &asks, &tun.ribs)?;
+        hearing.heed(tun.allow.domains().iter().copied());
         let ended = device.carry(&node)?;
         let device = gauge.device().to_owned();
         if let Some(resolver) = resolver {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::belonging::Belonging;
-use rhumb_daemon::config::{Brought, UpSettings};
+use rhumb_daemon::config::{Allowed, Brought, UpSettings};
 use rhumb_daemon::daemon::{self, Snapshot};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
@@ -27,6 +27,7 @@ use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::door::Door;
 use rhumb_daemon::ports::{listen, offer, proxy, until_ended};
 use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::resolver::{self, Resolver};
 use rhumb_daemon::running::Counter;
 use rhumb_daemon::tun::Device;
@@ -53,6 +54,7 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         Counter::check()?;
     }
     let opened = Opened::open(&settings, &identity)?;
+    let asks = Arc::clone(&identity);
     let belonging = Belonging::of(identity, Some(&path));
     // Before there are other threads.
     privileges::give_up(settings.run_as, Keep::Nothing)?;
@@ -74,9 +76,14 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         let mut helpers = JoinSet::new();
         helpers.spawn(answer_status(control, node.clone(), shown, add)?);
         helpers.spawn(offer::tell_refusals(node.refusals(), form));
+        let tun = settings.tun.as_ref();
+        let ribs = [&settings.ribs[..], tun.map_or(&[][..], |it| &it.ribs)].concat();
+        let hearing = Hearing::begin(&node, &asks, &ribs)?;
+        let allowed = settings.serve.iter().map(|it| &it.allow).chain(tun.map(|it| &it.allow));
+        hearing.heed(allowed.flat_map(Allowed::domains).copied());
         let mut parts = begin(&node, opened, settings, form).await?;
         if let Some(counter) = counter {
-            parts.spawn(requests::answer(node.clone(), counter, form));
+            parts.spawn(requests::answer(node.clone(), hearing, counter, form));
         }
         let _served = offer::serve_capsules(&node, ad_certs).await?;
         form.print(&Ready { own: node.name(), router, admin, device, resolves });

@@ -8,6 +8,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::door::Door;
 use rhumb_daemon::ports::offer;
+use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{Answer, Asker, Counter, Request};
 use rhumb_node::{Node, PingError};
 use rhumb_wire::Name;
@@ -15,14 +16,14 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
 /// Answers requests until the node ends.
-pub(super) async fn answer(node: Node, counter: Counter, form: Form) -> Outcome {
+pub(super) async fn answer(node: Node, hearing: Hearing, counter: Counter, form: Form) -> Outcome {
     let listener = counter.listener()?;
     let mut asked = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if asked.len() < MAX_AT_ONCE => {
-                    asked.spawn(answer_one(node.clone(), stream, form));
+                    asked.spawn(answer_one(node.clone(), hearing.clone(), stream, form));
                 }
                 // One more command has to wait for others to be done: it is turned away.
                 Ok(_) => {}
@@ -33,7 +34,7 @@ pub(super) async fn answer(node: Node, counter: Counter, form: Form) -> Outcome 
     }
 }
 
-async fn answer_one(node: Node, stream: UnixStream, form: Form) {
+async fn answer_one(node: Node, hearing: Hearing, stream: UnixStream, form: Form) {
     let Some((request, asker)) = Asker::request(stream).await else { return };
     match request {
         Request::Who => {
@@ -57,12 +58,15 @@ async fn answer_one(node: Node, stream: UnixStream, form: Form) {
                 Err(failure) => say(asker, failed(&failure)).await,
             }
         }
-        Request::Serve { port, udp, to, allow } => {
+        Request::Serve { port, udp, to, allow, allow_domain } => {
             let offered = async {
                 let named = allow.iter().flatten().map(|text| read_name(text));
                 let names = named.collect::<Outcome<Vec<_>>>()?;
-                let allow = Allowed::of(allow.is_none(), names, "say who may");
+                let domains = allow_domain.iter().map(|text| read_name(text));
+                let domains = domains.collect::<Outcome<Vec<_>>>()?;
+                let allow = Allowed::of(allow.is_none(), names, domains, "say who may");
                 let allow = allow.map_err(Failure::setup_text)?;
+                hearing.heed(allow.domains().iter().copied());
                 let offered = OfferedPort { only: None, port, udp, to, allow };
                 offer::offer(&node, offered, None, form).await
             };
