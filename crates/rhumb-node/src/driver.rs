@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_io::PacketIo;
 use rhumb_io::udp::UdpSocket;
-use rhumb_trust::{AdCert, Now};
+use rhumb_trust::{AdCert, Identity, Now};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::{Batch, Name};
@@ -274,19 +274,10 @@ impl Driver {
                 self.connections.lock().ends.set_access(access, now);
             }
             Order::NoteRemovals { removals, are_all } => {
-                let mut connections = self.connections.lock();
-                connections.ends.note_removals(removals, now);
-                if are_all {
-                    connections.ends.told_removals();
-                }
+                self.connections.lock().note_removals(removals, are_all, now);
             }
-            Order::Show { identity, done } => {
-                let shown = self.core.show(&identity, now).map_err(NodeError::Link);
-                let by_ends = self.connections.lock().ends.show(identity);
-                let shown = shown.and(by_ends.map_err(NodeError::from));
-                // Whether anybody waits for it is their affair.
-                let _ = done.send(shown);
-            }
+            // Whether anybody waits for it is their affair.
+            Order::Show { identity, done } => drop(done.send(self.show(identity, now))),
             Order::WatchRefusals { refusals } => self.refusals = Some(refusals),
             Order::Ping(ping) => self.pings.begin(ping, &mut self.core, now),
             Order::Status { done } => {
@@ -294,6 +285,12 @@ impl Driver {
             }
             Order::Leave { done } => self.begin_leaving(Some(done), now),
         }
+    }
+
+    /// Shows what `identity` shows of a domain, to the router and in connections to come.
+    fn show(&mut self, identity: Arc<Identity>, now: Now) -> Result<(), NodeError> {
+        self.core.show(&identity, now).map_err(NodeError::Link)?;
+        Ok(self.connections.lock().ends.show(identity)?)
     }
 
     /// Answers for the owner of an AdCert, with datagrams and with connections.

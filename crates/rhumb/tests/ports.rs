@@ -43,7 +43,7 @@ impl Routers {
 }
 
 /// A web server that gives everybody the same.
-fn web_server(body: Vec<u8>) -> SocketAddr {
+pub(crate) fn web_server(body: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let serve = move |mut tcp: TcpStream| {
@@ -72,7 +72,7 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|n| ((n * 2_654_435_761) >> 11) as u8).collect()
 }
 
-fn curl(ready: &Value, more: &[&str]) -> Command {
+pub(crate) fn curl(ready: &Value, more: &[&str]) -> Command {
     let url = format!("http://{}/", ready["local"].as_str().unwrap());
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "60"]).args(more).arg(url);
@@ -80,7 +80,7 @@ fn curl(ready: &Value, more: &[&str]) -> Command {
     command
 }
 
-fn fetched(output: &Output) -> &[u8] {
+pub(crate) fn fetched(output: &Output) -> &[u8] {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     &output.stdout
 }

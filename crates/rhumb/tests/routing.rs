@@ -25,6 +25,7 @@ mod demo;
 mod discovery;
 mod domain_files;
 mod domain_keys;
+mod domain_receivers;
 mod domain_removal;
 mod domain_renewal;
 mod domains;

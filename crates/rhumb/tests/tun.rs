@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::domains::admit;
 use crate::harness::{Place, Run, Running, remote};
 use crate::namespaces::Namespace;
 use crate::pages::{after, built, commands, page, play};
@@ -465,4 +466,23 @@ fn the_page_works_as_it_stands() {
     assert!(block("ping -c 3").contains(" 0% packet loss"), "{played}");
     assert!(block("curl").contains("a page of Bob's"), "{played}");
     assert!(block("as it should be").contains("\nas it should be"), "{played}");
+}
+
+#[test]
+fn members_of_a_domain_send_packets_and_nobody_else() {
+    let Some(rig) = Rig::new(1, 3) else { return };
+    let domain = rig.place.keygen("domain", "domain.key");
+    let bob = rig.place.keygen("node", "bob.key");
+    admit(&rig.place, "domain.key", "node-alice.key", "join");
+    rig.place.keygen("node", "eve.key");
+    let router = ["--router", rig.routers[0].1.as_str()];
+    let members = ["--allow-domain", &domain, "--rib", &rig.to_rib];
+    let there = rig.tun(0, "bob.key", &[&router[..], &members].concat());
+    let to_bob = [&router[..], &["--peer", &bob]].concat();
+    let _alice = rig.tun(1, "node-alice.key", &to_bob);
+    let _eve = rig.tun(2, "eve.key", &to_bob);
+    let ping = ["ping", "-c", "1", "-W", "1", there.ip()];
+    rig.until_it_works(1, &ping);
+    assert!(!rig.program(2, &ping).output().unwrap().status.success());
+    assert!(rig.program(1, &ping).output().unwrap().status.success());
 }

@@ -136,7 +136,7 @@ impl Session {
         Ok(())
     }
 
-    /// The first PDU whose tag is one of these, of what has arrived by now or arrives until `until`.
+    /// The first PDU of such a tag, of what has arrived by now or arrives until `until`.
     fn receive(
         &mut self,
         is_one: impl Fn(u32) -> bool,

@@ -1,6 +1,6 @@
 //! Names that have lately shown that they belong to a domain whose members were chosen: when they
-//! come again, strangers do not take their places. Nobody is here who has not proven it, and whoever
-//! is here has to prove it again.
+//! come again, strangers do not take their places. Nobody is here who has not proven it, and
+//! whoever is here has to prove it again.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

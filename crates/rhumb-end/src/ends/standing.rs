@@ -64,8 +64,8 @@ impl Ends {
         Ok(())
     }
 
-    /// Takes nobody for a member of anything until [`Ends::told_removals`]: who was removed is yet to
-    /// be told.
+    /// Takes nobody for a member of anything until [`Ends::told_removals`]: who was removed is yet
+    /// to be told.
     pub fn await_removals(&mut self) {
         self.awaits_removals = true;
     }

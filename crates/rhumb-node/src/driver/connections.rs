@@ -15,7 +15,7 @@ use rhumb_end::{
     Admits, BUSY, Carries, ConnectionId, ConnectionStatus, DatagramError, EndError, Ends, Event,
     PORT_CLOSED, Ports, StreamError, StreamId, Transmit, WriteError,
 };
-use rhumb_trust::{AdCert, Now, Standing};
+use rhumb_trust::{AdCert, Now, Removal, Standing, Verified};
 use rhumb_wire::payload::PayloadHeader;
 use rhumb_wire::{Batch, Name};
 use tokio::sync::{mpsc, oneshot};
@@ -359,6 +359,19 @@ impl State {
             self.connecting.entry(id).or_default().push(done);
         }
         Ok((id, connected))
+    }
+
+    /// These were removed from domains; that is all for now, or not.
+    pub(super) fn note_removals(
+        &mut self,
+        removals: Vec<Verified<Removal>>,
+        are_all: bool,
+        now: Now,
+    ) {
+        self.ends.note_removals(removals, now);
+        if are_all {
+            self.ends.told_removals();
+        }
     }
 
     /// Takes what the core received for connections. The one that it is of pays for the time since
