@@ -230,6 +230,34 @@ fn domains_around_each_other_end_in_an_absence() {
     }
 }
 
+#[test]
+fn of_two_domains_that_claim_a_third_it_is_in_the_one_that_it_names_itself() {
+    let mut net = Net::new();
+    let end = net.add_end(Role::Router);
+    let top = Domain::at(&mut net, end, None);
+    let [left, right] = [(); 2].map(|()| Domain::at(&mut net, end, Some(&top)));
+    let (child, border) = (Holder::of(Role::Domain), Holder::new());
+    // Its directory talks with those of both, and each could say that it is its own.
+    let rib = net.add_rib(&child, &[Net::address(left.rib), Net::address(right.rib)]);
+    let (node, router) = (Holder::of(Role::Node), Holder::new());
+    for (by, said) in [
+        (&child, child.route(border.name(), 1)),
+        (&border, border.locator(1)),
+        (&router, router.locator(1)),
+        (&node, node.route(router.name(), 1)),
+        (&node, node.export(child.name(), 2)),
+    ] {
+        net.publish(end, rib, by, said);
+    }
+    let within = |net: &mut Net| net.look_up(end, top.rib, node.name()).map(|it| issuers(&it.1));
+    for (sequence, around) in [(2, &left), (3, &right)] {
+        net.publish(end, rib, &child, child.export(around.name(), sequence));
+        net.run(20_000);
+        let shown = [node.name(), child.name(), around.name(), around.border.name()];
+        assert_eq!(within(&mut net), Some(shown.to_vec()));
+    }
+}
+
 /// A directory whose domain around is the test itself.
 fn under_a_liar() -> (Net, usize, usize, usize) {
     let mut net = Net::new();
