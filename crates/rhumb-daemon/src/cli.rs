@@ -52,8 +52,8 @@ pub use stamp::{
     StampTask,
 };
 pub(crate) use stamp::{parse_carried, parse_waypoints};
-pub use tun::TunArguments;
-pub(crate) use tun::{LEAST_MTU, MOST_MTU, RESOLVER};
+pub use tun::{AcceptedRoute, TunArguments};
+pub(crate) use tun::{LEAST_MTU, MOST_MTU, RESOLVER, parse_accepted, parse_network};
 pub use waypoint::{AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument};
 
 /// Secure routing by name.

@@ -6,18 +6,23 @@
 //!    for ([`departures`]), and one that gives the host what names send to it ([`arrivals`]).
 //! 3. A third one asks RIBs whose an address is, if it may ([`seeker`]).
 //!
+//! 4. Tasks say what lies behind this host, and hear what lies behind others ([`routes`]).
+//!
 //! What may pass is for [`Overlay`] to say, which both ask, once for each batch. See
 //! `docs/decisions/0074-addresses-of-names.md`.
 
 mod arrivals;
 mod departures;
+mod routes;
 mod seeker;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ipnet::IpNet;
 use rhumb_io::Wake;
 use rhumb_io::ip::{Paths, Tun, TunOptions};
 use rhumb_node::Node;
@@ -26,9 +31,10 @@ use rhumb_trust::Identity;
 use rhumb_wire::Name;
 use serde_json::json;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use crate::clock;
-use crate::config::TunSettings;
+use crate::config::{Allowed, TunSettings};
 use crate::daemon::{Metric, Snapshot};
 use crate::failure::{Failure, Outcome};
 use crate::names::Book;
@@ -52,6 +58,7 @@ pub struct Device {
     shared: Shared,
     identity: Arc<Identity>,
     ribs: Vec<Remote>,
+    allow: Allowed,
 }
 
 /// What is known of a device while it carries.
@@ -72,7 +79,8 @@ impl Device {
         let name = identity.name();
         let tun = open(settings, name.address())?;
         let now = clock::now().instant;
-        let mut overlay = Overlay::new(name, settings.allow.admits(), now);
+        let sites = settings.sites.clone();
+        let mut overlay = Overlay::new(name, settings.allow.admits(), now).with_sites(sites, now);
         let peers = settings.peers.iter().copied();
         for peer in peers.chain(book.entries().map(|it| it.name)) {
             if peer != name && !overlay.know(peer, now) {
@@ -80,7 +88,8 @@ impl Device {
             }
         }
         let shared = Shared(Arc::new(Mutex::new(overlay)));
-        Ok(Self { tun, shared, identity: Arc::clone(identity), ribs: settings.ribs.clone() })
+        let (identity, ribs) = (Arc::clone(identity), settings.ribs.clone());
+        Ok(Self { tun, shared, identity, ribs, allow: settings.allow.clone() })
     }
 
     /// What there is to know of it from now on.
@@ -95,8 +104,9 @@ impl Device {
     ///
     /// When somebody has its port of the node, or there are no threads.
     pub fn carry<T>(self, node: &Node) -> Outcome<impl Future<Output = Outcome<T>> + use<T>> {
-        let Self { tun, shared, identity, ribs } = self;
+        let Self { tun, shared, identity, ribs, allow } = self;
         let port = node.bind(PORT, shared.lock().senders()).map_err(Failure::setup)?;
+        let mut routes = begin_routes(node, &shared, &allow)?;
         let wake = Wake::new().map_err(Failure::setup)?;
         let to_host = tun.again().map_err(Failure::setup)?;
         let (done, ended) = oneshot::channel();
@@ -110,10 +120,28 @@ impl Device {
         };
         spawn("departures", Box::new(move || drop(done.send(departures.run()))))?;
         spawn("arrivals", Box::new(move || arrivals::run(port, to_host, &shared)))?;
-        Ok(async {
-            Err(ended.await.unwrap_or_else(|_| Failure::operation_text("the device is gone")))
+        Ok(async move {
+            let ended = ended.await;
+            routes.abort_all();
+            Err(ended.unwrap_or_else(|_| Failure::operation_text("the device is gone")))
         })
     }
+}
+
+/// Says what lies behind this host, if anything does, and hears what lies behind others.
+fn begin_routes(node: &Node, shared: &Shared, allow: &Allowed) -> Outcome<JoinSet<()>> {
+    let mut routes = JoinSet::new();
+    let overlay = shared.lock();
+    let own = overlay.sites().own().to_vec();
+    if !own.is_empty() {
+        let listener = node.listen(PORT, allow.admits()).map_err(Failure::setup)?;
+        routes.spawn(routes::say(listener, own));
+    }
+    let names: BTreeSet<Name> = overlay.sites().accepted().iter().map(|(_, name)| *name).collect();
+    for name in names {
+        routes.spawn(routes::ask(node.clone(), name, shared.clone()));
+    }
+    Ok(routes)
 }
 
 impl Gauge {
@@ -136,6 +164,10 @@ impl Gauge {
             "device": self.device,
             "ip": overlay.address().to_string(),
             "known_addresses": overlay.known(),
+            "advertised_routes": overlay.sites().own().iter().map(IpNet::to_string).collect::<Vec<_>>(),
+            "accepted_routes": overlay.sites().said().iter().map(|(network, name)| {
+                json!({ "network": network.to_string(), "name": name })
+            }).collect::<Vec<_>>(),
             "sent": sent,
             "received": received,
             "drops": overlay.drops(),
@@ -181,7 +213,27 @@ fn open(settings: &TunSettings, address: Ipv6Addr) -> Outcome<Tun> {
             "{error}: {ALL}/{ALL_BITS} leads elsewhere on this host, perhaps into the device of another `rhumb tun` or `rhumb up`"
         ))
     })?;
+    for (network, _) in settings.sites.accepted() {
+        tun.lead_network((network.addr(), network.prefix_len())).map_err(|error| {
+            Failure::setup_text(format!("{error}: {network} leads elsewhere on this host"))
+        })?;
+    }
+    settings.sites.own().iter().for_each(warn_of_forwarding);
     Ok(tun)
+}
+
+/// Says so where the system would not hand on what comes for a network behind this host.
+fn warn_of_forwarding(network: &IpNet) {
+    let key = match network {
+        IpNet::V4(_) => "net/ipv4/ip_forward",
+        IpNet::V6(_) => "net/ipv6/conf/all/forwarding",
+    };
+    let is_off =
+        std::fs::read_to_string(format!("/proc/sys/{key}")).is_ok_and(|it| it.trim() == "0");
+    if is_off {
+        let key = key.replace('/', ".");
+        tracing::warn!("this host hands nothing on to {network}: sysctl -w {key}=1");
+    }
 }
 
 const PACKETS: Metric = Metric::counter(

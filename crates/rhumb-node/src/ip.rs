@@ -6,9 +6,11 @@
 //! 2. [`Overlay::cut`]: it fits a datagram, travels in two, or its sender hears how much fits.
 //! 3. [`Overlay::incoming`]: what a name sent is a packet of its own, which it may send here.
 //!
+//! Networks may lie behind names and behind this host: [`sites`].
+//!
 //! INVARIANT: a packet reaches this host only with the address of the name that sent it, which the
-//! connection has proven, as its source; and only if that name was allowed, or the packet answers
-//! one that this host sent.
+//! connection has proven, as its source, or one that lies behind that name; and only if the name
+//! was allowed, or the packet answers one that this host sent.
 //!
 //! Section 9.3 of the specification is normative.
 
@@ -17,6 +19,7 @@ mod flows;
 mod icmp;
 mod overlay;
 mod packet;
+pub mod sites;
 #[cfg(test)]
 mod tests;
 

@@ -486,3 +486,84 @@ fn members_of_a_domain_send_packets_and_nobody_else() {
     assert!(!rig.program(2, &ping).output().unwrap().status.success());
     assert!(rig.program(1, &ping).output().unwrap().status.success());
 }
+
+/// A host in a network behind that of a node, whose host hands on.
+fn behind(rig: &Rig, node: usize, network: u8) -> Option<Namespace> {
+    let (gateway, host) = (rig.host(node), Namespace::new()?);
+    gateway.wire("lan", &host, "eth");
+    gateway.run(&format!(
+        "ip addr add 10.{network}.0.1/24 dev lan && sysctl -qw net.ipv4.ip_forward=1"
+    ));
+    let via = format!("ip route add default via 10.{network}.0.1");
+    host.run(&format!("ip addr add 10.{network}.0.7/24 dev eth && {via}"));
+    Some(host)
+}
+
+#[test]
+fn networks_behind_two_names_are_joined_and_nobody_else_gets_in() {
+    if !["curl", "python3"].iter().all(|it| is_there(it)) {
+        return;
+    }
+    let Some(rig) = Rig::new(1, 3) else { return };
+    let [alice, bob, _] =
+        ["alice.key", "bob.key", "eve.key"].map(|key| rig.place.keygen("node", key));
+    let (Some(in_alices), Some(in_bobs)) = (behind(&rig, 0, 1), behind(&rig, 1, 2)) else { return };
+    let router = ["--router", rig.routers[0].1.as_str()];
+    let site = |own: &str, allowed: &str, theirs: &str| {
+        let accepted = format!("{theirs}={allowed}");
+        ["--advertise-route", own, "--allow", allowed, "--accept-route", &accepted]
+            .map(str::to_owned)
+    };
+    let start = |node, key, site: &[String]| {
+        let more = [&router[..], &texts(site)].concat();
+        rig.tun(node, key, &more)
+    };
+    let _bobs = start(1, "bob.key", &site("10.2.0.0/24", &alice, "10.1.0.0/24"));
+    let alices = start(0, "alice.key", &site("10.1.0.0/24", &bob, "10.2.0.0/16"));
+    let _eves = start(2, "eve.key", &site("10.3.0.0/24", &bob, "10.2.0.0/24"));
+    let within = |host: &Namespace, program: &str| {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", host.id())).args(["sh", "-ec", program]);
+        command.current_dir(rig.place.folder()).stdin(Stdio::null());
+        command
+    };
+    let begin = Instant::now();
+    while !within(&in_alices, "ping -c 1 -W 1 10.2.0.7").output().unwrap().status.success() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{}", rig.status(0, &alices));
+    }
+    assert!(within(&in_bobs, "ping -c 1 -W 2 10.1.0.7").status().unwrap().success());
+    let said = &rig.status(0, &alices)["tun"]["accepted_routes"];
+    assert_eq!(*said, json!([{ "network": "10.2.0.0/24", "name": bob }]));
+    // What is longer than the device takes is cut by TCP, which the gateway tells how much fits.
+    rig.place.write("page", &"a page of ten words, which is sent often. ".repeat(100_000));
+    let mut web = within(&in_bobs, "exec python3 -m http.server 80 --bind 10.2.0.7");
+    let _web = Server(web.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let fetch =
+        "curl -sS --fail --retry 20 --retry-connrefused --retry-delay 1 -m 60 http://10.2.0.7/page";
+    let fetched = within(&in_alices, fetch).output().unwrap();
+    assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
+    assert_eq!(fetched.stdout, std::fs::read(rig.place.path("page")).unwrap());
+    // Behind bob there is more than he says, and nobody said that anything is there for eve.
+    assert!(!within(&in_alices, "ping -c 1 -W 1 10.2.1.7").output().unwrap().status.success());
+    let ping = ["ping", "-c", "1", "-W", "1", "10.2.0.7"];
+    assert!(!rig.program(2, &ping).output().unwrap().status.success());
+}
+
+#[test]
+fn networks_that_cannot_lie_so_are_refused_at_the_start() {
+    let place = Place::new();
+    let name = place.keygen("node", "bob.key");
+    let refused = |more: &[&str], why: &str| {
+        let tun = ["tun", "--router", "192.0.2.9:7460"];
+        place.run(&[&tun[..], more].concat()).is_refused_with(&[why]);
+    };
+    let accept = |network: &str| format!("{network}={name}");
+    refused(&["--accept-route", &accept("0.0.0.0/0")], "is everything");
+    refused(&["--accept-route", &accept("fd00::/16")], "addresses of names");
+    refused(&["--accept-route", &accept("192.0.2.0/24")], "the router 192.0.2.9 lies in");
+    let both = ["--advertise-route", "10.0.0.0/8", "--accept-route", &accept("10.1.0.0/16")];
+    refused(&both, "overlap");
+    let tun = |more: &str| place.run(&["tun", "--accept-route", more]);
+    tun("10.0.0.1/8=x").refused_by_the_command_line("is an address in 10.0.0.0/8");
+    tun("10.0.0.0/8").refused_by_the_command_line("NETWORK=NAME");
+}

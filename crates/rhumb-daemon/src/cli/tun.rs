@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use ipnet::IpNet;
 use rhumb_wire::Name;
 
 use super::NodeArguments;
@@ -31,6 +32,13 @@ pub struct TunArguments {
     /// the book (`rhumb name`), and those that have sent packets here
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub peer: Vec<Name>,
+    /// This network lies behind this host, which hands on what names that are allowed send there;
+    /// may be repeated. They hear of it when they ask
+    #[arg(long, value_name = "NETWORK", value_parser = parse_network)]
+    pub advertise_route: Vec<IpNet>,
+    /// Let this network, or what this name says of it, lie behind the name; may be repeated
+    #[arg(long, value_name = "NETWORK=NAME", value_parser = parse_route)]
+    pub accept_route: Vec<AcceptedRoute>,
     /// A RIB that is asked for names of other addresses, and who was removed from the domains
     /// allowed; may be repeated. It has to serve this name, and hears who is looked for
     #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
@@ -57,6 +65,39 @@ pub struct TunArguments {
     /// The node that has the address.
     #[command(flatten)]
     pub node: NodeArguments,
+}
+
+/// `NETWORK=NAME`
+#[derive(Debug, Clone, Copy)]
+pub struct AcceptedRoute {
+    /// What may lie behind it.
+    pub network: IpNet,
+    /// Behind whom.
+    pub name: Name,
+}
+
+fn parse_route(text: &str) -> Result<AcceptedRoute, String> {
+    parse_accepted(text, names::parse)
+}
+
+/// The network, and the name as somebody reads it.
+pub(crate) fn parse_accepted(
+    text: &str,
+    read: impl Fn(&str) -> Result<Name, String>,
+) -> Result<AcceptedRoute, String> {
+    let how = || format!("`{text}` is no NETWORK=NAME, like 192.0.2.0/24=NAME");
+    let (network, name) = text.split_once('=').ok_or_else(how)?;
+    Ok(AcceptedRoute { network: parse_network(network)?, name: read(name)? })
+}
+
+/// Its first address, and how many bits make it.
+pub(crate) fn parse_network(text: &str) -> Result<IpNet, String> {
+    let net: IpNet =
+        text.parse().map_err(|_| format!("`{text}` is no network, like 192.0.2.0/24"))?;
+    match net.trunc() == net {
+        true => Ok(net),
+        false => Err(format!("`{text}` is an address in {}; give that", net.trunc())),
+    }
 }
 
 /// A loopback address that nobody else has, with the port that everybody asks: `resolv.conf` has no

@@ -2,13 +2,18 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
+use rhumb_node::RouterChoice;
+use rhumb_node::ip::sites::Sites;
 use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Allowed, ConfigFile};
-use crate::cli::{LEAST_MTU, MOST_MTU, RESOLVER, TunArguments};
-use crate::failure::Outcome;
+use super::{Allowed, ConfigFile, NodeSettings};
+use crate::cli::{
+    AcceptedRoute, LEAST_MTU, MOST_MTU, RESOLVER, TunArguments, parse_accepted, parse_network,
+};
+use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_name};
 
 /// What a device is made with.
@@ -20,6 +25,8 @@ pub struct TunSettings {
     pub allow: Allowed,
     /// Names that this host can send to, beside those of the book.
     pub peers: Vec<Name>,
+    /// Networks behind this host, and behind others.
+    pub sites: Sites,
     /// Who is asked for names of other addresses.
     pub ribs: Vec<Remote>,
     /// Where programs find names as hosts, if anywhere.
@@ -28,8 +35,13 @@ pub struct TunSettings {
     pub mtu: u32,
 }
 
-impl From<&TunArguments> for TunSettings {
-    fn from(arguments: &TunArguments) -> Self {
+impl TunSettings {
+    /// Of the command line.
+    ///
+    /// # Errors
+    ///
+    /// When networks cannot lie as it says.
+    pub fn of(arguments: &TunArguments) -> Outcome<Self> {
         let allow = match arguments.allow_all {
             true => Allowed::Everybody,
             false => Allowed::Chosen {
@@ -38,13 +50,33 @@ impl From<&TunArguments> for TunSettings {
             },
         };
         let peers = [&arguments.allow[..], &arguments.peer].concat();
-        Self {
+        let accepted: Vec<_> =
+            arguments.accept_route.iter().map(|it| (it.network, it.name)).collect();
+        let sites = Sites::new(&arguments.advertise_route, &accepted);
+        Ok(Self {
             device: arguments.device.clone(),
             allow,
             peers,
             ribs: arguments.rib.clone(),
             resolver: arguments.resolver,
+            sites: sites.map_err(Failure::setup)?,
             mtu: arguments.mtu,
+        })
+    }
+
+    /// Whether the way to where `node` is joined stays outside of the device.
+    ///
+    /// # Errors
+    ///
+    /// When it does not.
+    pub fn check_way_of(&self, node: &NodeSettings) -> Outcome {
+        let RouterChoice::Fixed(router) = &node.router else { return Ok(()) };
+        let address = router.address.ip();
+        match self.sites.accepted().iter().find(|(network, _)| network.contains(&address)) {
+            Some((network, _)) => Err(Failure::setup_text(format!(
+                "the router {address} lies in {network}, which would lead into the device: accept a network without it"
+            ))),
+            None => Ok(()),
         }
     }
 }
@@ -58,14 +90,26 @@ pub(crate) struct RawTun {
     allow_domain: Vec<Spanned<String>>,
     allow_all: bool,
     peer: Vec<Spanned<String>>,
+    advertise_route: Vec<Spanned<String>>,
+    accept_route: Vec<Spanned<String>>,
     rib: Vec<Spanned<String>>,
     resolver: Option<Spanned<String>>,
     mtu: Option<Spanned<u32>>,
 }
 
 /// The keys of [`RawTun`].
-pub(super) const TUN_KEYS: &[&str] =
-    &["device", "allow", "allow_domain", "allow_all", "peer", "rib", "resolver", "mtu"];
+pub(super) const TUN_KEYS: &[&str] = &[
+    "device",
+    "allow",
+    "allow_domain",
+    "allow_all",
+    "peer",
+    "advertise_route",
+    "accept_route",
+    "rib",
+    "resolver",
+    "mtu",
+];
 
 impl ConfigFile {
     /// The device that a node of `[up]` has.
@@ -92,6 +136,7 @@ impl ConfigFile {
         if let Allowed::Chosen { names, .. } = &allow {
             peers.extend(names);
         }
+        let sites = self.sites(item).map_err(|problem| self.up_fault(raw, problem))?;
         let parse_resolver = |text: &str| match text {
             "on" => RESOLVER.parse().map_err(|_| "no usual address".to_owned()),
             text => text.parse::<SocketAddr>().map_err(|_| {
@@ -102,10 +147,22 @@ impl ConfigFile {
             device: item.device.clone(),
             allow,
             peers,
+            sites,
             ribs: self.remotes(&[], Some(&item.rib))?,
             resolver: self.parsed(item.resolver.as_ref(), parse_resolver)?,
             mtu,
         })
+    }
+
+    fn sites(&self, item: &RawTun) -> Result<Sites, String> {
+        let own: Result<Vec<IpNet>, String> =
+            item.advertise_route.iter().map(|it| parse_network(it.get_ref())).collect();
+        let accepted = item.accept_route.iter().map(|it| {
+            let AcceptedRoute { network, name } = parse_accepted(it.get_ref(), parse_name)?;
+            Ok((network, name))
+        });
+        let accepted = accepted.collect::<Result<Vec<_>, String>>()?;
+        Sites::new(&own?, &accepted).map_err(|it| it.to_string())
     }
 
     /// Names in full: whose label a file means would depend on who reads it.

@@ -166,6 +166,10 @@ impl Departures {
                     None => sorted.push((name, vec![packet])),
                 },
                 Outgoing::Unknown(address) => unknown.push((address, packet)),
+                Outgoing::Nowhere => {
+                    let answer = overlay.unreachable(packet, DropReason::UnknownName, now);
+                    self.answers.extend_with(answer);
+                }
                 Outgoing::Dropped => {}
             }
         }

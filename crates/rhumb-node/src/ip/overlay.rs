@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
 use rhumb_end::{Admits, Halves};
 use rhumb_wire::Name;
 use rhumb_wire::payload::Half;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use super::flows::Flows;
 use super::icmp::{self, Trouble};
 use super::packet::Packet;
+use super::sites::{Sites, Way};
 use super::{DropReason, Drops, LEAST_MTU};
 
 /// Where a packet of this host's goes.
@@ -22,6 +24,8 @@ pub enum Outgoing {
     To(Name),
     /// To a name with this address, which nobody has told.
     Unknown(Ipv6Addr),
+    /// Into a network that nobody has said to have behind him: its sender is to be told.
+    Nowhere,
     /// Nowhere; it was counted.
     Dropped,
 }
@@ -52,6 +56,7 @@ pub struct Overlay {
     own: Ipv6Addr,
     allows: Admits,
     known: HashMap<Ipv6Addr, Known>,
+    sites: Sites,
     /// Names that this host has sent to, which are let answer.
     asked: HashSet<Name>,
     has_new_senders: bool,
@@ -87,6 +92,7 @@ impl Overlay {
             own: own.address(),
             allows,
             known: HashMap::new(),
+            sites: Sites::default(),
             asked: HashSet::new(),
             has_new_senders: false,
             flows: Flows::new(now),
@@ -100,6 +106,25 @@ impl Overlay {
             overlay.know(name, now);
         }
         overlay
+    }
+
+    /// Has networks lie behind names, and behind this host.
+    #[must_use]
+    pub fn with_sites(mut self, sites: Sites, now: Instant) -> Self {
+        for (_, name) in sites.accepted() {
+            self.learn(*name, true, now);
+        }
+        Self { sites, ..self }
+    }
+
+    /// What lies behind names, and behind this host.
+    pub fn sites(&self) -> &Sites {
+        &self.sites
+    }
+
+    /// A name says what lies behind it: see [`Sites::hear`].
+    pub fn hear(&mut self, name: Name, networks: Vec<IpNet>) -> Vec<IpNet> {
+        self.sites.hear(name, networks)
     }
 
     /// This node's address.
@@ -149,14 +174,16 @@ impl Overlay {
         let Some(packet) = Packet::parse(packet) else {
             return self.drop_outgoing(DropReason::Malformed);
         };
-        let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination)
-        else {
-            return self.drop_outgoing(DropReason::NoName);
+        let destination = match (self.sites.way(&packet.destination), packet.destination) {
+            (Way::To(name), _) => name.address(),
+            (Way::Nowhere, _) => return Outgoing::Nowhere,
+            (Way::Elsewhere, IpAddr::V6(destination)) => destination,
+            (Way::Elsewhere, IpAddr::V4(_)) => return self.drop_outgoing(DropReason::NoName),
         };
         if destination.octets()[0] != self.own.octets()[0] || destination == self.own {
             return self.drop_outgoing(DropReason::NoName);
         }
-        if source != self.own {
+        if packet.source != self.own && !self.sites.is_own(&packet.source) {
             return self.drop_outgoing(DropReason::NotOurs);
         }
         let Some(known) = self.known.get_mut(&destination) else {
@@ -272,10 +299,10 @@ impl Overlay {
             whole => Cow::Borrowed(whole),
         };
         let packet = Packet::parse(&whole).ok_or(DropReason::Malformed)?;
-        if packet.source != from.address() {
+        if packet.source != from.address() && !self.sites.is_behind(&from, &packet.source) {
             return Err(DropReason::Spoofed);
         }
-        if packet.destination != self.own {
+        if packet.destination != self.own && !self.sites.is_own(&packet.destination) {
             return Err(DropReason::NotForUs);
         }
         if !is_allowed && !packet.answered().is_some_and(|it| self.flows.has(&it, now)) {

@@ -257,3 +257,45 @@ proptest! {
         crate::fuzz::ip_packets(&bytes);
     }
 }
+
+#[test]
+fn two_sites_are_joined_as_far_as_both_say_so_and_nobody_sends_as_another() {
+    let now = start();
+    let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+    let net = |text: &str| -> ipnet::IpNet { text.parse().unwrap() };
+    // Of IPv6, whose packets are easier to make; the other family is looked at by the same code.
+    let [here, there] = [net("2001:db8:1::/48"), net("2001:db8:2::/48")];
+    let (host, far, other) = (ip("2001:db8:1::5"), ip("2001:db8:2::7"), ip("2001:db8:3::7"));
+    let sites = sites::Sites::new(&[here], &[(there, FRIEND)]).unwrap();
+    let mut overlay = overlay(now).with_sites(sites, now);
+    let out = udp([host, far], [5000, 80], 10);
+    assert_eq!(overlay.outgoing(&out, now), Outgoing::Nowhere, "nobody has said that it is there");
+    let back = udp([far, host], [80, 5000], 10);
+    assert_eq!(overlay.incoming((FRIEND, false), &back, now), None);
+    assert_eq!(overlay.hear(FRIEND, vec![there]), []);
+    assert_eq!(overlay.outgoing(&out, now), Outgoing::To(FRIEND));
+    assert_eq!(overlay.incoming((FRIEND, false), &back, now).as_deref(), Some(&back[..]));
+    // From its own address to a host here, and from a host here to its own.
+    let own = FRIEND.address().into();
+    assert!(overlay.incoming((FRIEND, false), &udp([own, host], [1, 2], 1), now).is_some());
+    assert_eq!(overlay.outgoing(&udp([host, own], [1, 2], 1), now), Outgoing::To(FRIEND));
+    let refused = [
+        // A stranger with its sources, and it with those of another network, of a host here, and of
+        // a stranger; to elsewhere.
+        (STRANGER, [far, host]),
+        (FRIEND, [other, host]),
+        (FRIEND, [host, host]),
+        (FRIEND, [STRANGER.address().into(), host]),
+        (FRIEND, [far, other]),
+    ];
+    for (from, addresses) in refused {
+        let packet = udp(addresses, [80, 5000], 10);
+        assert_eq!(overlay.incoming((from, false), &packet, now), None, "{from} {addresses:?}");
+    }
+    assert_eq!(overlay.outgoing(&udp([other, far], [1, 2], 1), now), Outgoing::Dropped);
+    assert_eq!(overlay.drops().of(DropReason::NotOurs), 1);
+    // It takes its word back.
+    overlay.hear(FRIEND, vec![]);
+    assert_eq!(overlay.outgoing(&out, now), Outgoing::Nowhere);
+    assert_eq!(overlay.incoming((FRIEND, false), &back, now), None);
+}

@@ -45,7 +45,8 @@ pub(crate) fn run(
     let run_as = arguments.run_as.as_deref().map(privileges::user);
     let run_as = run_as.transpose().map_err(Failure::setup_text)?;
     let book = Book::read()?;
-    let tun = TunSettings::from(arguments);
+    let tun = TunSettings::of(arguments)?;
+    tun.check_way_of(settings)?;
     let resolver = tun.resolver.map(Resolver::open).transpose()?;
     let device = Device::open(&tun, &identity, &book)?;
     let asks = Arc::clone(&identity);

@@ -112,6 +112,7 @@ impl Opened {
         let proxy = settings.proxy.map(listen).transpose()?;
         let book = Book::read()?;
         let tun = settings.tun.as_ref();
+        tun.map_or(Ok(()), |it| it.check_way_of(&settings.node))?;
         let resolver = tun.and_then(|it| it.resolver).map(Resolver::open).transpose()?;
         let device = tun.map(|it| Device::open(it, identity, &book)).transpose()?;
         Ok(Self { doors, proxy, device, resolver, book })
