@@ -348,6 +348,16 @@ impl Ends {
         origin == Some(Origin::Theirs { is_stranger: true })
     }
 
+    /// Whether a name is connected that was chosen: by the rules, or by who may use a port.
+    pub fn has_chosen(&self, peer: Name) -> bool {
+        let is_chosen = |it: &Connection| match it.origin {
+            Origin::Theirs { is_stranger } => !is_stranger,
+            Origin::Ours => it.standing == Standing::Admitted,
+        };
+        let open = self.connections.values().filter(|it| matches!(it.phase, Phase::Open { .. }));
+        open.filter(|it| it.peer == peer).any(is_chosen)
+    }
+
     /// Whether a connection is made.
     pub fn is_open(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|it| matches!(it.phase, Phase::Open { .. }))

@@ -255,6 +255,8 @@ fn strangers_who_fill_all_places_keep_no_member_out() {
     let member = club.member(600);
     let id = club.knock(member).unwrap();
     assert!(!is_strangers(&mut club, member));
+    let chosen = [member, last].map(|name| club.world.end(door).has_chosen(name));
+    assert_eq!(chosen, [true, false]);
     assert_eq!(club.world.carry(member, door, id, &[7; 100_000]), [7; 100_000]);
 }
 

@@ -390,6 +390,12 @@ impl Node {
         self.handle.order(Order::SetAccess(access));
     }
 
+    /// Whether a name is connected to this node as one who was chosen: by its name, or by what it
+    /// shows of a domain.
+    pub fn has_chosen(&self, peer: Name) -> bool {
+        self.handle.connections().with(|state, _| state.ends.has_chosen(peer))
+    }
+
     /// Takes nobody for a member of a domain before [`Node::note_removals`] has told all there is:
     /// who was removed while this node was away is not let in when it is back. To be called before
     /// anything is offered to members.

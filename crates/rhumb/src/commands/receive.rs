@@ -26,7 +26,7 @@ use rhumb_daemon::output::{Form, bytes_text, rate_text};
 use rhumb_daemon::progress::Bar;
 use rhumb_daemon::removals::Hearing;
 use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
-use rhumb_trust::{Access, AdCert, Standing};
+use rhumb_trust::AdCert;
 use rhumb_wire::Name;
 use rhumb_wire::transfer::{CancelReason, Offer};
 use serde::Serialize;
@@ -62,7 +62,6 @@ pub(crate) fn run(
     let belonging = Belonging::of(identity, settings.node.key.as_deref());
     let shown = belonging.clone();
     let door = Arc::new(Door {
-        access: Mutex::new(settings.access.access.clone()),
         room: Room::new(&arguments.dir, settings.max_size),
         notices: Notices::new(form),
     });
@@ -100,7 +99,7 @@ pub(crate) fn run(
         }
         tokio::select! {
             outcome = serve(&node, &arguments.dir, &door, quiet, form) => outcome,
-            outcome = follow_rules(&node, &settings.access, &door, &hearing) => outcome,
+            outcome = follow_rules(&node, &settings.access, &hearing) => outcome,
         }
     })
 }
@@ -184,13 +183,13 @@ async fn serve(node: &Node, folder: &Path, door: &Arc<Door>, quiet: bool, form: 
 /// Receives one file.
 async fn receive(node: &Node, folder: &Path, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> {
     let unfinished: Arc<Mutex<Option<(NamedTempFile, Promise)>>> = Arc::default();
-    let (door, under_way) = (Arc::clone(door), Arc::clone(&unfinished));
+    let (door, at, under_way) = (Arc::clone(door), node.clone(), Arc::clone(&unfinished));
     let (place, folder_of_place, bar_of_offer, progress) =
         (Arc::clone(&unfinished), folder.to_owned(), bar.clone(), bar.clone());
     let report = node
         .receive_file(
             move |from, offer| -> Result<File, CancelReason> {
-                let promise = door.take(from, offer)?;
+                let promise = door.take(from, at.has_chosen(from), offer)?;
                 let file = new_file(&folder_of_place).map_err(|error| {
                     tracing::warn!(%error, "cannot write to the folder");
                     CancelReason::WriteFailed
@@ -221,20 +220,14 @@ async fn receive(node: &Node, folder: &Path, door: &Arc<Door>, bar: &Bar) -> Out
 /// What stands between senders and the folder.
 #[derive(Debug)]
 struct Door {
-    access: Mutex<Access>,
     room: Room,
     notices: Notices,
 }
 
 impl Door {
     /// Whether a file is taken. Whether its sender may send at all, the node has looked at.
-    fn take(&self, from: Name, offer: &Offer) -> Result<Promise, CancelReason> {
-        let is_named = {
-            let access = self.access.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut rules = access.rules.iter();
-            rules.any(|rule| rule.name == Some(from) && rule.standing == Standing::Admitted)
-        };
-        self.room.promise(offer.length, !is_named).map_err(|why| {
+    fn take(&self, from: Name, is_chosen: bool, offer: &Offer) -> Result<Promise, CancelReason> {
+        self.room.promise(offer.length, !is_chosen).map_err(|why| {
             let (name, now) = (offer.name.as_str(), clock::now().instant);
             self.notices.no_room(from, name, offer.length, why, now);
             match why {
@@ -276,12 +269,7 @@ async fn tell_refusals(mut refusals: Receiver<Refusal>, door: Arc<Door>) {
 
 /// Reads the rules again at each SIGHUP. Ends when the terminal that this was
 /// started from is gone, which is a SIGHUP, too.
-async fn follow_rules(
-    node: &Node,
-    rules: &AccessSettings,
-    door: &Door,
-    hearing: &Hearing,
-) -> Outcome {
+async fn follow_rules(node: &Node, rules: &AccessSettings, hearing: &Hearing) -> Outcome {
     let terminal = Terminal::now();
     let mut hangup = signal(SignalKind::hangup()).map_err(Failure::operation)?;
     while hangup.recv().await.is_some() {
@@ -290,7 +278,6 @@ async fn follow_rules(
         }
         match rules.again() {
             Ok(access) => {
-                *door.access.lock().unwrap_or_else(PoisonError::into_inner) = access.clone();
                 hearing.heed(access.domains());
                 node.set_access(access);
                 tracing::info!("read the rules about senders again");
