@@ -294,8 +294,7 @@ mod tests {
         let text = format!("{text}role = \"node\"\n");
         assert_eq!(of(Service::Router, &none, &text), router[1..]);
         let text = format!("[[receive.access]]\ndomain = \"{A}\"\n");
-        let refused = file(&text).access(Service::Receive, &none).unwrap_err().to_string();
-        assert!(refused.contains("knows its senders by name only"), "{refused}");
+        assert_eq!(of(Service::Receive, &none, &text), [Some((None, A, Rights::JOIN))]);
     }
 
     #[test]
@@ -321,8 +320,7 @@ mod tests {
         assert!(problem("router", &hidden).contains("would not show it"));
         let wrong = format!("name = \"{A}\"\nstanding = \"friend\"");
         assert!(problem("rib", &wrong).contains("line 3: standing is `friend`; give admitted"));
-        let receiver = format!("name = \"{A}\"\nlabel = \"sea\"");
-        assert!(problem("receive", &receiver).contains("by name only"));
+        assert!(problem("receive", "label = \"sea\"").contains("anybody can write"));
         let refused = super::super::raw::parse("[[router.access]]\nnane = \"x\"\n").unwrap_err();
         assert_eq!(
             refused.problem,
