@@ -3,10 +3,10 @@
 //!
 //! 1. [`Device::open`] makes the device, before privileges are given up.
 //! 2. [`Device::carry`] starts a thread that takes the host's packets to the names that they are
-//!    for ([`departures`]), and one that gives the host what names send to it ([`arrivals`]).
-//! 3. A third one asks RIBs whose an address is, if it may ([`seeker`]).
+//!    for (`departures`), and one that gives the host what names send to it (`arrivals`).
+//! 3. A third one asks RIBs whose an address is, if it may (`seeker`).
 //!
-//! 4. Tasks say what lies behind this host, and hear what lies behind others ([`routes`]).
+//! 4. Tasks say what lies behind this host, and hear what lies behind others (`routes`).
 //!
 //! What may pass is for [`Overlay`] to say, which both ask, once for each batch. See
 //! `docs/decisions/0074-addresses-of-names.md`.
