@@ -7,7 +7,7 @@ use rhumb_node::Export;
 use rhumb_node::core::Event;
 use rhumb_trust::Window;
 use rhumb_wire::nack::Reason;
-use rhumb_wire::{Action, Name, Scope, Statement};
+use rhumb_wire::{Action, Certificate, Name, Scope, Statement};
 
 use crate::world::{OnAdvertise, START_S, Seen, World};
 
@@ -40,6 +40,23 @@ fn it_follows_each_word_that_was_taken_and_goes_alone() {
     let mut plain = World::new();
     plain.run_for(310 * SECOND);
     assert!(exports(&plain).is_empty());
+}
+
+#[test]
+fn it_is_said_with_each_lease_in_the_same_words_for_half_an_hour() {
+    let mut world = world();
+    world.run_for(3700 * SECOND);
+    let mut words: Vec<_> = exports(&world).into_iter().map(|it| it.certificates).collect();
+    assert!(words.len() >= 12, "{}", words.len());
+    let window_s = |it: &[Certificate]| it[0].not_after_s - it[0].not_before_s;
+    assert!(words.iter().all(|it| (3600..3700).contains(&window_s(it))));
+    words.dedup();
+    assert_eq!(words.len(), 3, "at the start, after half an hour, and after an hour");
+    // One that was refused is not said again.
+    let last = exports(&world).pop().unwrap();
+    world.nack(&last, Reason::BadCertificate);
+    world.run_for(320 * SECOND);
+    assert_ne!(exports(&world).pop().unwrap().certificates, last.certificates);
 }
 
 #[test]

@@ -97,6 +97,34 @@ fn the_domain_around_is_told_what_is_to_be_known_there_and_not_a_byte_more() {
     }
 }
 
+/// Leases are renewed every few minutes, exports seldom: the domain around pays for the latter.
+#[test]
+fn leases_that_are_renewed_beside_an_export_cost_the_domain_around_nothing() {
+    let mut net = Net::new();
+    let around = net.add_end_at(Role::Rib, Net::address(50));
+    let end = net.add_end(Role::Router);
+    let (domain, router, node) = (Holder::of(Role::Domain), Holder::new(), Holder::new());
+    let rib = net.add_rib(&domain, &[Net::address(50)]);
+    let [first, second] = [2, 21].map(|sequence| node.export(domain.name(), sequence));
+    let told = |net: &mut Net, sequence: u64, export: &Certificate| {
+        net.publish(end, rib, &node, node.route(router.name(), sequence));
+        net.publish(end, rib, &node, export.clone());
+        let mut published = 0;
+        for _ in 0..50 {
+            net.run(20);
+            let asked = serve(net, around, rib);
+            let is_order = |it: &&RibRequestBody| matches!(it, RibRequestBody::Publish { .. });
+            published += asked.iter().filter(is_order).count();
+        }
+        published
+    };
+    assert_eq!(told(&mut net, 1, &first), 1);
+    for renewal in 0..6 {
+        assert_eq!(told(&mut net, 10 + renewal, &first), 0);
+    }
+    assert_eq!(told(&mut net, 20, &second), 1);
+}
+
 fn bytes_of(body: RibRequestBody) -> Vec<u8> {
     let mut bytes = Vec::new();
     RibRequest { id: RequestId(0), body }.emit(&mut bytes);

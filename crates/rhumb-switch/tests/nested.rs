@@ -491,10 +491,10 @@ fn a_router_takes_exports_by_its_own_domain_alone_and_who_joined_stays() {
 }
 
 #[test]
-fn an_export_is_renewed_with_the_lease() {
+fn an_export_is_renewed_with_the_lease_and_by_new_words_in_time() {
     let mut nest = Nest::new();
     let (a, b) = nest.far_apart();
-    nest.world.run(1500 * SECOND);
+    nest.world.run(4000 * SECOND);
     assert!(nest.arrives(a, b) && nest.arrives(b, a));
 }
 

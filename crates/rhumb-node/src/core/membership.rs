@@ -27,8 +27,9 @@ use rhumb_trust::{Export, Identity, Now, TrustError, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::discovery::Nonce;
 use rhumb_wire::nack::Reason;
-use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
+use rhumb_wire::{Certificate, Name, Scope, Statement};
 
+use super::advertisement::{self, Advertisement, FIRST_RESEND, LAST_RESEND};
 use super::event::{Disconnection, Event};
 use super::lease::{Lease, LeaseStatus};
 use super::search::Search;
@@ -49,6 +50,8 @@ pub(super) struct Membership {
     scope: Scope,
     /// By which domain the name is known outside of it, if it is to be.
     export: Option<Export>,
+    /// The word for it that was signed last, unless it was refused.
+    export_word: Option<Arc<Certificate>>,
     phase: Phase,
     /// Connections that ended since the last Accept.
     failures: u32,
@@ -93,18 +96,6 @@ pub(super) struct Joined<'a> {
     pub(super) route: &'a Certificate,
 }
 
-#[derive(Debug)]
-struct Advertisement {
-    tag: u32,
-    certificate: Arc<Certificate>,
-    pdu: Vec<u8>,
-    /// When to send it again; `None` once it is answered.
-    resend_at: Option<Instant>,
-    interval: Duration,
-    /// When to give up waiting for the answer, while there is no lease to end it.
-    patience_ends: Instant,
-}
-
 impl Membership {
     /// `secret` is what nonces are made of.
     pub(super) fn new(
@@ -120,6 +111,7 @@ impl Membership {
             lease_s: config.lease_s,
             scope: config.only_peer.map_or(Scope::Any, Scope::Destination),
             export: config.export,
+            export_word: None,
             phase: Phase::Waiting { until: now.instant },
             failures: 0,
             last_sequence: 0,
@@ -390,6 +382,7 @@ impl Membership {
         }
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
         if let Some(exported) = connection.exported.as_mut().filter(|it| it.tag == tag) {
+            self.export_word = self.export_word.take().filter(|_| reason.retry_after().is_some());
             let newer = shown.filter(|it| it.sequence > self.last_sequence);
             let Some(newer) = newer.filter(|it| self.identity.has_signed(it)) else {
                 return Ok(exported.refused(reason, turn));
@@ -502,12 +495,14 @@ impl Membership {
         patience_ends: Instant,
         turn: &mut Turn<'_>,
     ) -> Option<Event> {
-        let Ok(withdrawal) = self.statement(Statement::Withdrawal, router, turn) else {
+        let Ok(withdrawal) = self.certify(Statement::Withdrawal, self.lease_s, turn) else {
             return Some(self.end(turn));
         };
+        let patience = patience_ends.saturating_duration_since(turn.now.instant);
         if let Phase::Connected(connection) = &mut self.phase {
             connection.leaving = true;
-            connection.advertised = Some(Advertisement { patience_ends, ..withdrawal });
+            let withdrawal = Advertisement::new(withdrawal, router, patience, turn);
+            connection.advertised = Some(withdrawal);
         }
         None
     }
@@ -528,13 +523,9 @@ impl Membership {
     /// The advertisement, when it is time to send it or to send it again.
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(SessionId, &[u8])> {
         let Phase::Connected(connection) = &mut self.phase else { return None };
-        let is_due = |it: &&mut Advertisement| it.resend_at.is_some_and(|at| at <= now);
         let exported = connection.exported.as_mut().filter(|_| !connection.leaving);
         let mut both = connection.advertised.as_mut().into_iter().chain(exported);
-        let due = both.find(is_due)?;
-        due.resend_at = Some(now + due.interval);
-        due.interval = (due.interval * 2).min(LAST_RESEND);
-        Some((connection.session, &due.pdu))
+        both.find_map(|it| it.send(now)).map(|pdu| (connection.session, pdu))
     }
 
     /// When something has to be done.
@@ -607,8 +598,10 @@ impl Membership {
     fn advertise(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
         let via = self.router()?;
         let route = Statement::Route { via, scope: self.scope };
-        match self.statement(route, via, turn) {
-            Ok(advertisement) => {
+        match self.certify(route, self.lease_s, turn) {
+            Ok(certificate) => {
+                let patience = self.search.accept_within();
+                let advertisement = Advertisement::new(certificate, via, patience, turn);
                 if let Phase::Connected(connection) = &mut self.phase {
                     connection.advertised = Some(advertisement);
                 }
@@ -618,44 +611,42 @@ impl Membership {
         }
     }
 
-    /// Says to the router by which domain the name is known outside, if it is to be.
+    /// Says to the router by which domain the name is known outside, if it is to be: with each
+    /// lease, since the router may have forgotten it, and in the same words until half of their
+    /// time is over, so that the domains around store and verify nothing meanwhile.
     fn advertise_export(&mut self, router: Name, turn: &mut Turn<'_>) -> Option<Event> {
-        match self.statement(self.export?.statement(), router, turn) {
-            Ok(advertisement) => {
-                if let Phase::Connected(connection) = &mut self.phase {
-                    connection.exported = Some(advertisement);
-                }
-                None
-            }
-            Err(_) => Some(self.give_up(Disconnection::CannotSign, turn)),
+        let export = self.export?;
+        let known = self.export_word.take().filter(|word| advertisement::is_fresh(word, turn.now));
+        let Ok(word) = known.map_or_else(|| self.certify_export(export, turn), Ok) else {
+            return Some(self.give_up(Disconnection::CannotSign, turn));
+        };
+        self.export_word = Some(Arc::clone(&word));
+        let patience = self.search.accept_within();
+        let advertisement = Advertisement::new(word, router, patience, turn);
+        if let Phase::Connected(connection) = &mut self.phase {
+            connection.exported = Some(advertisement);
         }
+        None
     }
 
-    /// A signed statement in a PDU to the router.
-    fn statement(
+    fn certify_export(
+        &mut self,
+        export: Export,
+        turn: &Turn<'_>,
+    ) -> Result<Arc<Certificate>, TrustError> {
+        self.certify(export.statement(), self.lease_s.max(EXPORT_S), turn)
+    }
+
+    fn certify(
         &mut self,
         statement: Statement,
-        router: Name,
-        turn: &mut Turn<'_>,
-    ) -> Result<Advertisement, TrustError> {
-        let window = Window::starting(turn.now.unix_s(), self.lease_s);
+        lifetime_s: u64,
+        turn: &Turn<'_>,
+    ) -> Result<Arc<Certificate>, TrustError> {
+        let window = Window::starting(turn.now.unix_s(), lifetime_s);
         self.last_sequence = turn.now.unix_ms.max(self.last_sequence.saturating_add(1));
         self.first_sequence.get_or_insert(self.last_sequence);
-        let certificate = self.identity.certify(statement, self.last_sequence, window)?;
-        let tag = turn.take_tag();
-        let header =
-            PduHeader { tag, ..PduHeader::new(Action::Advertise, self.identity.name(), router) };
-        let mut pdu = Vec::new();
-        let certificates = std::slice::from_ref(&certificate);
-        header.emit(&[], certificates, &mut pdu).expect("invariant: one certificate fits");
-        Ok(Advertisement {
-            tag,
-            certificate: Arc::new(certificate),
-            pdu,
-            resend_at: Some(turn.now.instant),
-            interval: FIRST_RESEND,
-            patience_ends: turn.now.instant + self.search.accept_within(),
-        })
+        self.identity.certify(statement, self.last_sequence, window).map(Arc::new)
     }
 
     /// Closes the session and comes back later; or, when leaving, is done.
@@ -721,21 +712,6 @@ enum Whose {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotAdvertised;
 
-impl Advertisement {
-    /// The router does not take by which domain the name is known outside. Whoever joined goes on
-    /// all the same, inside; it is said again with the next renewal.
-    fn refused(&mut self, reason: Reason, turn: &mut Turn<'_>) -> Option<Event> {
-        if let Some(wait) = reason.retry_after() {
-            let again_at = turn.now.instant + turn.jitter.lengthen(wait.max(FIRST_RESEND));
-            self.resend_at = Some(again_at);
-            return None;
-        }
-        // Also when it was taken at first: RIBs have the last word.
-        self.resend_at = None;
-        Some(Event::NotExported { reason })
-    }
-}
-
 impl Connection {
     /// Why this connection is of no further use.
     fn overdue(&self, now: Instant) -> Option<Disconnection> {
@@ -768,9 +744,10 @@ impl Connection {
     }
 }
 
-/// An Accept takes a round trip and a verification; the RIB may be slow.
-const FIRST_RESEND: Duration = Duration::from_millis(500);
-const LAST_RESEND: Duration = Duration::from_secs(2);
+/// A word about exports lasts an hour, however short leases are: the longest that RIBs take of
+/// everybody. What ends the way to a name sooner is the word of its domain for its borders, and in
+/// the domain the lease.
+const EXPORT_S: u64 = 60 * 60;
 /// A router that asks for less would make the node a flood.
 const LEAST_WAIT: Duration = Duration::from_millis(20);
 /// People wait for a program to end.

@@ -14,6 +14,7 @@
 //! Invariant: data leave only over the session with a router that has accepted the name, and NACKs
 //! are believed only from that session and about PDUs that are accounted for.
 
+mod advertisement;
 mod discovery;
 mod drop_reason;
 mod event;
