@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 19] = [
+const WANTED: [(&str, &str, &str); 22] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -22,6 +22,9 @@ const WANTED: [(&str, &str, &str); 19] = [
     ("curl", "curl", "unmodified programs through waypoints"),
     ("chromium", "chromium", "a browser that opens names through a proxy"),
     ("ping", "iputils-ping", "unmodified programs between names"),
+    ("redis-server", "redis-server", "unmodified programs between names"),
+    ("wireguard-go", "wireguard-go", "a tunnel within a tunnel"),
+    ("wg", "wireguard-tools", "a tunnel within a tunnel"),
     ("sshd", "openssh-server", "unmodified programs through waypoints"),
     ("bird", "bird2", "BGP speakers: members of an exchange, and a plain route server"),
     ("gobgp", "gobgpd", "BGP speakers: members of an exchange"),

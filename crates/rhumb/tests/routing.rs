@@ -51,6 +51,7 @@ mod serve;
 mod state;
 mod tours;
 mod tun;
+mod tun_programs;
 mod two_nodes;
 mod two_processes;
 mod up;

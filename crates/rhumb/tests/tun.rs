@@ -16,20 +16,20 @@ use crate::namespaces::Namespace;
 use crate::pages::{after, built, commands, page, play};
 
 /// Hosts on one Ethernet: those of routers, the first with a RIB, and those of nodes.
-struct Rig {
-    place: Place,
+pub(crate) struct Rig {
+    pub(crate) place: Place,
     /// Holds the wires.
     _ethernet: Namespace,
     hosts: Vec<Namespace>,
     _rib: Running,
     to_rib: String,
     /// Each with how it is joined.
-    routers: Vec<(Running, String)>,
+    pub(crate) routers: Vec<(Running, String)>,
 }
 
 impl Rig {
     /// So many of each. `None`, and why, where it cannot be.
-    fn new(routers: usize, nodes: usize) -> Option<Self> {
+    pub(crate) fn new(routers: usize, nodes: usize) -> Option<Self> {
         if !std::path::Path::new("/dev/net/tun").exists() {
             println!("skipped: there is no /dev/net/tun");
             return None;
@@ -65,7 +65,7 @@ impl Rig {
     }
 
     /// Starts `rhumb tun` on the host of a node.
-    fn tun(&self, node: usize, key: &str, more: &[&str]) -> Tun {
+    pub(crate) fn tun(&self, node: usize, key: &str, more: &[&str]) -> Tun {
         let tun = ["tun", "--key", key, "--admin", "127.0.0.1:0"];
         let mut running = self.place.start_in(self.host(node).id(), &[&tun[..], more].concat());
         let ready = running.next_object();
@@ -79,8 +79,17 @@ impl Rig {
         Run::of(run.unwrap()).object()
     }
 
+    /// Kills the router that a node has joined.
+    pub(crate) fn kill_router_of(&mut self, node: usize, tun: &Tun) {
+        let joined = self.status(node, tun)["router"].clone();
+        let joined = joined.as_str().unwrap();
+        let router = self.routers.iter_mut().find(|(_, ready)| ready.starts_with(joined)).unwrap();
+        router.0.child.kill().unwrap();
+        router.0.child.wait().unwrap();
+    }
+
     /// A program on the host of a node.
-    fn program(&self, node: usize, program: &[&str]) -> Command {
+    pub(crate) fn program(&self, node: usize, program: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.host(node).id())).args(program);
         command.current_dir(self.place.folder());
@@ -89,7 +98,7 @@ impl Rig {
     }
 
     /// A server, which asks no name server about itself before it begins.
-    fn serve(&self, node: usize, program: &[&str]) -> Server {
+    pub(crate) fn serve(&self, node: usize, program: &[&str]) -> Server {
         let script = "mount --bind /dev/null /etc/resolv.conf && exec \"$@\"";
         let program = [&["unshare", "--mount", "sh", "-c", script, "sh"][..], program].concat();
         let mut command = self.program(node, &program);
@@ -98,7 +107,7 @@ impl Rig {
     }
 
     /// Runs a program again until it does what it should, as its server begins to listen.
-    fn until_it_works(&self, node: usize, program: &[&str]) -> Output {
+    pub(crate) fn until_it_works(&self, node: usize, program: &[&str]) -> Output {
         let begin = Instant::now();
         loop {
             let output = self.program(node, program).output().unwrap();
@@ -128,13 +137,13 @@ impl Rig {
 }
 
 /// A running `rhumb tun`.
-struct Tun {
+pub(crate) struct Tun {
     running: Running,
     ready: Value,
 }
 
 impl Tun {
-    fn ip(&self) -> &str {
+    pub(crate) fn ip(&self) -> &str {
         self.ready["ip"].as_str().unwrap()
     }
 
@@ -144,7 +153,7 @@ impl Tun {
 }
 
 /// Ended with the value.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -157,7 +166,7 @@ fn texts(command: &[String]) -> Vec<&str> {
     command.iter().map(String::as_str).collect()
 }
 
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|it| it.status.success());
     if !found {
@@ -210,17 +219,7 @@ fn unmodified_programs_talk_although_a_router_dies_and_no_router_reads_them() {
     let slow = [&curl[..], &["--limit-rate", "4M"]].concat();
     let slow = rig.program(0, &slow).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1000));
-    let mut died = 0;
-    for number in [1, 2] {
-        let there = rig.status(1, &there)["router"].clone();
-        if rig.routers[number].1.starts_with(there.as_str().unwrap()) {
-            rig.routers[number].0.child.kill().unwrap();
-            rig.routers[number].0.child.wait().unwrap();
-            died += 1;
-            break;
-        }
-    }
-    assert_eq!(died, 1);
+    rig.kill_router_of(1, &there);
     let page = slow.wait_with_output().unwrap();
     assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
     assert!(page.stdout == secret.repeat(400_000).into_bytes());
