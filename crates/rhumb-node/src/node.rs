@@ -52,7 +52,8 @@ pub struct PlainPort {
 pub struct Message {
     /// Who sent it.
     pub from: Name,
-    /// It belongs to a trust domain whose members the port is for ([`Admits::Chosen`](crate::Admits::Chosen)).
+    /// It belongs to a trust domain whose members the port is for
+    /// ([`Admits::Chosen`](crate::Admits::Chosen)).
     pub as_member: bool,
     /// The port that it was sent from, where an answer reaches its sender; `None` if he takes none.
     /// A plain one does not say: programs that want an answer agree on a port.
