@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rhumb_end::{
     Admits, ConnectionId, ConnectionStatus, EndError, Ends, StreamError, StreamId, Way, WriteError,
@@ -152,6 +153,20 @@ impl Connection {
     /// Who is at the other end.
     pub fn peer(&self) -> Name {
         self.0.peer
+    }
+
+    /// Waits for as long as the peer needs to say that it takes no connection of this name after
+    /// all: rules about members of a domain are asked once both names are proven, when this end is
+    /// connected already.
+    ///
+    /// # Errors
+    /// When the connection is over.
+    pub async fn settle(&self) -> Result<(), EndError> {
+        let connections = self.0.handle.connections();
+        let mut all = connections.status().into_iter();
+        let round_trip = all.find(|it| it.peer == self.0.peer).map(|it| it.round_trip);
+        tokio::time::sleep(round_trip.unwrap_or_default() * 2 + REFUSES_WITHIN).await;
+        connections.with(|state, _| state.ends.end_of(self.0.id)).map_or(Ok(()), Err)
     }
 
     /// Opens a stream to a port of the peer; waits while it allows no more.
@@ -369,3 +384,5 @@ fn io_error(error: StreamError) -> io::Error {
 
 /// The code of a connection that ends because it is done.
 const DONE: u64 = 0;
+/// What a peer needs beyond two round trips to look at what was proven.
+const REFUSES_WITHIN: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! Programs that know nothing of names talk over them, as `docs/node.md` says: curl with a web
+//! Programs that know nothing of names talk over them, as `docs/ports.md` says: curl with a web
 //! server, and ssh, over three routers, of which one dies.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Place, Running, remote};
 use crate::network::Network;
+use crate::pages::{after, built, commands, page, play};
 
 /// A RIB and three routers.
 struct Routers {
@@ -281,4 +282,36 @@ fn ssh_goes_over_a_name() {
     let log = std::fs::read_to_string(place.path("sshd.log")).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "over a name\n", "{errors}{log}");
+}
+
+#[test]
+fn the_page_works_as_it_stands() {
+    let place = Place::new();
+    built(&place);
+    let page = page("docs/ports.md");
+    let all = commands(&page, "# Programs over names", "`[up.tun]`, which may be empty");
+    let mut script = "export PATH=\"$PWD/target/release:$PATH\"\n".to_owned();
+    for (number, block) in all.iter().enumerate() {
+        script += &format!("echo; echo '$ block {number}'\n{block}");
+    }
+    script += "\nexit 0\n";
+    let Some(played) = play(&place, &script, &["curl", "python3"]) else { return };
+    let block = |words: &str| {
+        let number = all.iter().position(|block| block.contains(words)).unwrap();
+        after(&played, &format!("block {number}\n"))
+    };
+    let web = "a page over a name";
+    let served = block("curl --no-progress-meter http://127.0.0.1:9000/");
+    assert!(served.contains(web) && served.contains("connections"), "{played}");
+    assert!(block("nobody allowed it").contains("\nnobody allowed it"), "{played}");
+    let datagrams = block("python3 ask.py");
+    assert!(datagrams.contains("A DATAGRAM OVER A NAME"), "{played}");
+    let proxied = block("rhumb proxy --key");
+    assert!(proxied.matches(web).count() == 2 && proxied.contains("FindProxyForURL"), "{played}");
+    for capability in ["9002/", "9003/"] {
+        assert!(block(capability).contains(web), "{played}");
+    }
+    assert!(block("it takes a").contains("\nit takes a capability"), "{played}");
+    let up = block("rhumb --config up.toml up");
+    assert!(up.contains(web) && up.contains("3: "), "{played}");
 }

@@ -1,5 +1,5 @@
 //! Programs that know nothing of names reach them through `rhumb proxy`, and by datagrams, as
-//! `docs/node.md` says: curl by each kind of proxy, and UDP by SOCKS and by `--udp`.
+//! `docs/ports.md` says: curl by each kind of proxy, and UDP by SOCKS and by `--udp`.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! One node for all programs of a host: `rhumb up`, as `docs/node.md` says.
+//! One node for all programs of a host: `rhumb up`, as `docs/ports.md` says.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use std::net::{SocketAddr, TcpListener};

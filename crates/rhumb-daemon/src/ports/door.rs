@@ -72,6 +72,17 @@ impl Door {
     }
 }
 
+/// Connects with who is to be led to, so that whoever is not there, or does not let us in, is known
+/// before a program relies on it.
+///
+/// # Errors
+///
+/// Why not.
+pub async fn reach(node: &Node, name: Name) -> Outcome {
+    let connection = node.connect(name).await.map_err(Failure::setup)?;
+    connection.settle().await.map_err(Failure::setup)
+}
+
 async fn carry_streams(
     node: &Node,
     listener: TcpListener,

@@ -5,7 +5,7 @@ use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::membership::{check_peer, joined};
 use rhumb_daemon::output::Form;
-use rhumb_daemon::ports::door::{Door, Ready};
+use rhumb_daemon::ports::door::{Door, Ready, reach};
 use rhumb_daemon::running::{Request, by_running};
 
 /// Runs the command.
@@ -30,8 +30,7 @@ pub(crate) fn run(
     }
     joined(settings, with_parent, Ok(()), |node| async move {
         let door = Door::open(arguments.local.0, arguments.udp)?;
-        // Whoever is not there, or does not let us in, is known before a program relies on it.
-        node.connect(name).await.map_err(Failure::setup)?;
+        reach(&node, name).await?;
         door.lead(node, (name, port), form).await
     })
 }

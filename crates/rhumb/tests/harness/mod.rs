@@ -209,6 +209,12 @@ impl Running {
         }
     }
 
+    /// The next object it prints, unless it ends before.
+    pub(crate) fn next_object_or_end(&mut self) -> Option<Value> {
+        let line = self.lines.recv_timeout(PATIENCE).ok()?;
+        Some(serde_json::from_str(&line).unwrap())
+    }
+
     /// The next line it prints.
     #[track_caller]
     pub(crate) fn next_line(&mut self) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rhumb_daemon::config::{Allowed, OfferedPort};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
-use rhumb_daemon::ports::door::Door;
+use rhumb_daemon::ports::door::{Door, reach};
 use rhumb_daemon::ports::offer;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{Answer, Asker, Counter, Request};
@@ -46,7 +46,7 @@ async fn answer_one(node: Node, hearing: Hearing, stream: UnixStream, form: Form
             let opened = async {
                 let name = read_name(&name)?;
                 let door = Door::open(local, udp)?;
-                node.connect(name).await.map_err(Failure::setup)?;
+                reach(&node, name).await?;
                 Ok((door, name))
             };
             match opened.await {
