@@ -455,7 +455,7 @@ fn the_page_works_as_it_stands() {
         script += &format!("echo; echo '$ block {number}'\n{block}");
     }
     script += "\nexit 0\n";
-    let needs = ["curl", "python3", "jq", "ping"];
+    let needs = ["curl", "python3", "jq", "ping", "nft"];
     let Some(played) = play(&place, &script, &needs) else { return };
     let block = |words: &str| {
         let number = all.iter().position(|block| block.contains(words)).unwrap();
@@ -465,6 +465,9 @@ fn the_page_works_as_it_stands() {
     assert!(block("ping -c 3").contains(" 0% packet loss"), "{played}");
     assert!(block("curl").contains("a page of Bob's"), "{played}");
     assert!(block("as it should be").contains("\nas it should be"), "{played}");
+    let ruled = block("not for Alice");
+    assert!(ruled.matches("a page of Bob's").count() == 1, "{played}");
+    assert!(ruled.contains("\nnot for Alice"), "{played}");
 }
 
 #[test]

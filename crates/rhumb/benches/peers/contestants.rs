@@ -26,6 +26,8 @@ use crate::namespace::Namespace;
 use crate::place::Place;
 use crate::process::{PATIENCE, Process};
 
+#[allow(unused_imports, reason = "for the bench of ends")]
+pub(crate) use ours::{Ready, carriers, rhumb, serve};
 pub(crate) use plain::{FORWARD, forward};
 
 /// One way of getting messages through a router.

@@ -1,10 +1,11 @@
 //! `rhumb tun` and other programs that give a host an address which everything can use: client,
 //! router and server in network namespaces of their own, and one TCP connection of iperf3 through
-//! each of them in turns, with the CPU time of all their processes.
+//! each of them in turns, with the CPU time of all their processes. Then what programs see of names
+//! without a device (`programs`).
 //!
 //! Run by `cargo xtask bench ends`, as root; `--json` prints one object. The first run installs the
 //! peers into the target folder. `cargo bench -p rhumb --bench ends -- NAME..` measures those
-//! alone; `--rounds=N` that many times.
+//! alone, `programs` only what goes without a device; `--rounds=N` that many times.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 #![allow(
     dead_code,
@@ -27,6 +28,7 @@ mod member;
 mod namespace;
 mod place;
 mod process;
+mod programs;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -39,6 +41,7 @@ use install::Tools;
 use machine::{Core, median};
 use place::Place;
 use process::{Process, output_of};
+use programs::Programs;
 use serde_json::{Map, Value, json};
 
 /// How much is measured.
@@ -73,7 +76,7 @@ fn main() {
         words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
     let rounds = words.iter().find_map(|word| word.strip_prefix("--rounds=")?.parse().ok());
     match measure(&only, rounds.unwrap_or(ROUNDS)) {
-        Ok((conditions, turns)) => report(&conditions, &turns, is_json),
+        Ok(seen) => report(&seen, is_json),
         Err(problem) => {
             eprintln!("{problem}");
             std::process::exit(2);
@@ -81,7 +84,14 @@ fn main() {
     }
 }
 
-fn measure(only: &[&str], rounds: usize) -> Result<(Map<String, Value>, Turns), String> {
+/// All that was seen.
+struct Seen {
+    conditions: Map<String, Value>,
+    turns: Turns,
+    programs: Option<Programs>,
+}
+
+fn measure(only: &[&str], rounds: usize) -> Result<Seen, String> {
     leftovers::remove_at_signals()?;
     let place = Place::new().map_err(|problem| {
         format!("tunnels are measured in network namespaces, as root: {problem}")
@@ -110,6 +120,10 @@ fn measure(only: &[&str], rounds: usize) -> Result<(Map<String, Value>, Turns), 
             turns.push(outcome.ok());
         }
     }
+    let programs = match wanted("programs") {
+        true => Some(programs::measure(&ground, &mut left_out)?),
+        false => None,
+    };
     let about = all.iter().map(|one| (one.name.to_owned(), one.about.as_str().into()));
     let mut conditions = machine::conditions();
     conditions.remove("cipher");
@@ -118,7 +132,7 @@ fn measure(only: &[&str], rounds: usize) -> Result<(Map<String, Value>, Turns), 
     conditions.insert("load".to_owned(), format!("one TCP connection of iperf3 for {SECONDS} s; {rounds} rounds, every contestant started afresh in each; medians").into());
     left_out.insert("wireguard of the kernel".to_owned(), NO_PROCESS.into());
     conditions.insert("left_out".to_owned(), Value::Object(left_out));
-    Ok((conditions, turns))
+    Ok(Seen { conditions, turns, programs })
 }
 
 /// Sets a contestant up, measures it, and ends it.
@@ -178,17 +192,20 @@ fn iperf(standing: &Standing, server: IpAddr, ground: &Ground) -> Result<Turn, S
     })
 }
 
-fn report(conditions: &Map<String, Value>, turns: &Turns, is_json: bool) {
+fn report(Seen { conditions, turns, programs }: &Seen, is_json: bool) {
     let row = |turns: &[Option<Turn>]| -> Map<String, Value> {
         let middle = |of: Figure| some_median(turns.iter().flatten().map(of).collect());
         FIGURES.iter().map(|(name, of)| ((*name).to_owned(), json!(middle(*of)))).collect()
     };
     let rows: BTreeMap<&str, Map<String, Value>> =
         turns.iter().map(|(name, turns)| (*name, row(turns))).collect();
-    let targets = targets(turns);
+    let mut targets = targets(turns);
+    targets.extend(programs.iter().flat_map(|it| it.targets.clone()));
+    let programs = programs.as_ref().map(|it| &it.figures);
     if is_json {
         let object = json!({
-            "bench": "ends", "conditions": conditions, "rows": rows, "targets": targets,
+            "bench": "ends", "conditions": conditions, "rows": rows, "programs": programs,
+            "targets": targets,
         });
         println!("{object}");
         return;
@@ -199,6 +216,9 @@ fn report(conditions: &Map<String, Value>, turns: &Turns, is_json: bool) {
     for (name, row) in &rows {
         println!("\n{name}");
         row.iter().for_each(|(figure, value)| println!("  {figure:<24}{value}"));
+    }
+    for (name, value) in programs.into_iter().flatten() {
+        println!("{name}: {value}");
     }
     println!();
     for target in &targets {

@@ -43,6 +43,37 @@ impl Process {
         sys::cpu_of(self.child.id()).unwrap_or_default()
     }
 
+    /// CPU seconds of it and of all that it has started and that still runs.
+    #[allow(dead_code, reason = "for the bench of ends")]
+    pub(crate) fn cpu_with_children(&self) -> f64 {
+        let mut all = vec![self.child.id()];
+        let stats: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+                let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+                let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+                Some((id, parent))
+            })
+            .collect();
+        let mut known = 0;
+        while known < all.len() {
+            let parent = all[known];
+            all.extend(stats.iter().filter(|(_, by)| *by == parent).map(|(id, _)| *id));
+            known += 1;
+        }
+        all.into_iter().filter_map(sys::cpu_of).map(|cpu| cpu.as_secs_f64()).sum()
+    }
+
+    /// Bytes of memory that it has.
+    #[allow(dead_code, reason = "for the bench of ends")]
+    pub(crate) fn resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    }
+
     /// What it wrote to standard output so far.
     pub(crate) fn output(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()

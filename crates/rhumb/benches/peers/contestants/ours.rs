@@ -32,7 +32,7 @@ pub(crate) fn contestant() -> Contestant {
 }
 
 /// A RIB and a router, in this order, and what the router says of itself.
-pub(super) fn carriers(ground: &Ground) -> Result<(Process, Process, Ready), String> {
+pub(crate) fn carriers(ground: &Ground) -> Result<(Process, Process, Ready), String> {
     let inside = &ground.place.router;
     for role in ["rib", "router"] {
         let file = format!("{role}.key");
@@ -84,7 +84,7 @@ fn start(ground: &Ground) -> Result<Standing, String> {
 }
 
 /// Starts a daemon of ours, and returns its name and address when it is ready.
-pub(super) fn serve(
+pub(crate) fn serve(
     name: &str,
     words: &[&str],
     inside: (&Namespace, Core),
@@ -107,13 +107,13 @@ const NOWHERE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// What a daemon says of itself when it is ready.
-pub(super) struct Ready {
-    pub(super) name: Name,
-    pub(super) address: SocketAddr,
-    pub(super) admin: Option<SocketAddr>,
+pub(crate) struct Ready {
+    pub(crate) name: Name,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: Option<SocketAddr>,
 }
 
-pub(super) fn rhumb(words: &[&str], folder: &Path) -> Command {
+pub(crate) fn rhumb(words: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
     command.args(words).current_dir(folder).env("HOME", folder);
     command.env_remove("RUST_LOG").env_remove("RHUMB_PASSPHRASE");
