@@ -65,6 +65,14 @@ pub fn bytes_text(bytes: u64) -> String {
     }
 }
 
+/// How much of a file was there from before, behind its size; nothing if none was.
+pub fn resumed_text(from: u64) -> String {
+    match from {
+        0 => String::new(),
+        from => format!(", of which {} were there", bytes_text(from)),
+    }
+}
+
 /// `bytes` in `elapsed` for people.
 pub fn rate_text(bytes: u64, elapsed: Duration) -> String {
     let mbit_s = bytes as f64 * 8e-6 / elapsed.as_secs_f64().max(1e-9);
@@ -88,6 +96,8 @@ mod tests {
         assert_eq!(bytes_text(1000), "1.0 kB");
         assert_eq!(bytes_text(67_108_864), "67.1 MB");
         assert_eq!(rate_text(125_000, Duration::from_millis(1)), "1000 Mbit/s");
+        assert_eq!(resumed_text(0), "");
+        assert_eq!(resumed_text(1_500), ", of which 1.5 kB were there");
         assert_eq!(round_trip_text(Duration::from_micros(1_234)), "1.234 ms");
         assert_eq!(bytes_text(u64::MAX), "18446744.1 TB");
     }

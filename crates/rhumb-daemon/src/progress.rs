@@ -4,11 +4,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output::bytes_text;
+
 /// A bar that may be told the length of its file later.
 #[derive(Debug, Clone)]
 pub struct Bar {
     shown: bool,
-    bar: Arc<Mutex<Option<ProgressBar>>>,
+    bar: Arc<Mutex<Option<Shown>>>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    bar: ProgressBar,
+    /// Whether anything was told of what it shows.
+    has_begun: bool,
 }
 
 impl Bar {
@@ -26,24 +35,32 @@ impl Bar {
         let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr())
             .with_style(style())
             .with_message(file_name.to_owned());
-        *self.lock() = Some(bar);
+        *self.lock() = Some(Shown { bar, has_begun: false });
     }
 
-    /// Shows how many bytes have arrived.
+    /// Shows how many bytes have arrived. Those of the first time were there from before: they
+    /// count neither for the rate nor for the time that is left.
     pub fn advance(&self, bytes: u64) {
-        if let Some(bar) = &*self.lock() {
-            bar.set_position(bytes);
+        let mut shown = self.lock();
+        let Some(Shown { bar, has_begun }) = &mut *shown else { return };
+        let is_resumed = !*has_begun && bytes > 0;
+        *has_begun = true;
+        bar.set_position(bytes);
+        if is_resumed {
+            let message = format!("{} (goes on at {})", bar.message(), bytes_text(bytes));
+            bar.set_message(message);
+            bar.reset_eta();
         }
     }
 
     /// Leaves the bar as it stands: full when the file has arrived, and otherwise where it stopped.
     pub fn end(&self) {
-        if let Some(bar) = self.lock().take() {
-            bar.abandon();
+        if let Some(shown) = self.lock().take() {
+            shown.bar.abandon();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Shown>> {
         // Nothing that holds the lock leaves a bar half-made.
         self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +73,7 @@ fn style() -> ProgressStyle {
 }
 
 const TEMPLATE: &str =
-    "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}";
+    "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}, {eta} left";
 
 #[cfg(test)]
 mod tests {
@@ -70,8 +87,16 @@ mod tests {
         let bar = Bar::new(false);
         bar.advance(3);
         bar.begin("file", 10);
+        bar.advance(0);
         bar.advance(5);
-        assert_eq!(bar.lock().as_ref().map(ProgressBar::position), Some(5));
+        let shows = |bar: &Bar| {
+            let shown = bar.lock();
+            shown.as_ref().map(|it| (it.bar.position(), it.bar.message()))
+        };
+        assert_eq!(shows(&bar), Some((5, "file".to_owned())));
+        bar.begin("file", 10);
+        bar.advance(4);
+        assert_eq!(shows(&bar), Some((4, "file (goes on at 4 B)".to_owned())));
         bar.end();
         assert!(bar.lock().is_none());
     }

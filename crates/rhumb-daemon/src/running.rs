@@ -2,8 +2,10 @@
 //! of joining anew, which would take another name, or end that node if it were the same.
 //!
 //! It listens on a Unix socket in the user's own folder, which that user and root alone may open.
-//! A connection is one request and one answer, each a line of JSON. What was asked for lasts as
-//! long as the connection.
+//! A connection is one request and one answer, each a line of JSON; with a file that is to be sent
+//! it is more ([`lending`]). What was asked for lasts as long as the connection.
+
+mod lending;
 
 use std::future::Future;
 use std::io;
@@ -22,6 +24,8 @@ use crate::cli::NodeArguments;
 use crate::daemon;
 use crate::failure::{Failure, Outcome};
 use crate::lifetime::Lifetime;
+
+pub use lending::{Lent, Sent};
 
 /// What a command asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,6 +50,17 @@ pub enum Request {
         port: u16,
         /// Whether it is one of datagrams.
         udp: bool,
+    },
+    /// To send a file that the command has ([`Running::send`]).
+    Send {
+        /// To whom.
+        to: String,
+        /// What it is called.
+        file: String,
+        /// Its bytes.
+        length: u64,
+        /// Its SHA-256, in hex.
+        sha256: String,
     },
     /// To offer a program as a port of its name.
     Serve {
@@ -111,10 +126,7 @@ impl Asker {
 
     /// Answers; who is gone needs none.
     pub async fn answer(&mut self, answer: &Answer) {
-        if let Ok(mut line) = serde_json::to_vec(answer) {
-            line.push(b'\n');
-            let _ = self.0.write_all(&line).await;
-        }
+        let _ = say(&mut self.0, answer).await;
     }
 
     /// Waits until he is gone.
@@ -203,12 +215,15 @@ impl Running {
     ///
     /// When the node is gone, or does not understand; what it refuses is an answer.
     pub async fn ask(&self, request: &Request) -> io::Result<(Answer, Asked)> {
-        let mut stream = BufReader::new(UnixStream::connect(&self.path).await?);
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        stream.write_all(&line).await?;
+        let mut stream = self.begin(request).await?;
         let answer: Answer = serde_json::from_str(&line_of(&mut stream).await?)?;
         Ok((answer, Asked(stream)))
+    }
+
+    async fn begin(&self, request: &Request) -> io::Result<BufReader<UnixStream>> {
+        let mut stream = BufReader::new(UnixStream::connect(&self.path).await?);
+        say(&mut stream, request).await?;
+        Ok(stream)
     }
 }
 
@@ -261,8 +276,18 @@ impl Asked {
     /// Always: nobody else does.
     pub async fn ended<T>(mut self) -> Outcome<T> {
         let _ = self.0.read_u8().await;
-        Err(Failure::operation_text("the running node has ended it: `rhumb up` says why"))
+        Err(ended())
     }
+}
+
+fn ended() -> Failure {
+    Failure::operation_text("the running node has ended it: `rhumb up` says why")
+}
+
+async fn say(stream: &mut BufReader<UnixStream>, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    stream.write_all(&line).await
 }
 
 async fn line_of(stream: &mut BufReader<UnixStream>) -> io::Result<String> {

@@ -134,7 +134,7 @@ async fn transfer() {
     let offer = Offer { length: FILE_BYTES, sha256, name };
     let (sent, received) = tokio::join!(
         nodes[0].send_file(nodes[1].name(), Pattern, offer, |_| ()),
-        nodes[1].receive_file(|_, _| Ok(Pattern), |_| ()),
+        nodes[1].receive_file(|_| Ok(Pattern), |_| ()),
     );
     sent.expect("sent");
     received.expect("received");

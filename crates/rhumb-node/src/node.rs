@@ -25,7 +25,9 @@ use crate::driver::{
     Connections, Driver, GroupState, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder,
     ServiceState, Shared, Standing, StandingNews, StandingWatch,
 };
-use crate::transfer::{self, Arrivals, ReadAt, ReceiveReport, SendReport, TransferError, WriteAt};
+use crate::transfer::{
+    self, Arrivals, Offered, ReadAt, ReceiveReport, SendReport, TransferError, WriteAt,
+};
 use crate::{Config, Group, NodeError, PingError, Refusal, RouterChoice, SendError, Service};
 
 /// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone
@@ -353,8 +355,8 @@ impl Node {
 
     /// Sends a file to `to`, encrypted from end to end. It gets there whole and with the SHA-256 of
     /// `offer`, or this fails; it goes on where it was when its connection breaks, or another
-    /// server answers for the name. `progress` is told how many bytes have arrived. Dropping the
-    /// future stops the transfer.
+    /// server answers for the name. `progress` is told how many bytes have arrived, at first how
+    /// many the receiver had before. Dropping the future stops the transfer.
     ///
     /// # Errors
     /// When `to` is not reached, the receiver does not want the file, either end cannot go on, or
@@ -371,14 +373,15 @@ impl Node {
 
     /// Receives one file. `open` decides about each offer: it gives the place for the file, or a
     /// reason to decline, and then the next offer is waited for; it should return soon. `progress`
-    /// is told how many bytes have arrived. Dropping the future stops the transfer. Strangers'
-    /// files leave a quarter of what is waited for at once to names that the rules admit.
+    /// is told how many bytes have arrived, at first how many were there before. Dropping the
+    /// future stops the transfer. Strangers' files leave a quarter of what is waited for at once to
+    /// names that the rules admit.
     ///
     /// # Errors
     /// When either end cannot go on, or the sender falls silent.
     pub async fn receive_file<W: WriteAt + Send + 'static>(
         &self,
-        open: impl FnMut(Name, &Offer) -> Result<W, CancelReason> + Send + 'static,
+        open: impl FnMut(&Offered) -> Result<W, CancelReason> + Send + 'static,
         progress: impl FnMut(u64) + Send + 'static,
     ) -> Result<ReceiveReport, TransferError> {
         transfer::receive(&self.handle, open, progress).await

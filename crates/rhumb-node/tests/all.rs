@@ -17,6 +17,7 @@ mod node;
 mod ping;
 mod reconnect;
 mod resend;
+mod resuming;
 mod senders;
 mod serve;
 mod superseded;

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rhumb_node::transfer::{PORT, TransferError, WriteAt, sha256_of};
+use rhumb_node::transfer::{Offered, PORT, TransferError, WriteAt, sha256_of};
 use rhumb_node::{Admits, Config, Node, ReceiveReport};
 use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::Role;
-use rhumb_wire::transfer::{CancelReason, FileName, Offer, TransferId};
+use rhumb_wire::transfer::{CancelReason, FileName, LOOKING, Offer, TransferId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -51,7 +51,7 @@ async fn carry(behaviour: Behaviour, len: usize) {
         count_sent.store(n, Ordering::Relaxed);
     });
     let receiving = b.receive_file(
-        move |_, _| Ok(sink.clone()),
+        move |_| Ok(sink.clone()),
         move |n| count_received.store(n, Ordering::Relaxed),
     );
     let (sent, received) = timeout(PATIENCE, async { tokio::join!(sending, receiving) })
@@ -89,7 +89,7 @@ async fn an_offer_that_is_declined_is_told_and_the_next_one_taken() {
     let (a, b) = (join(&relay).await, join(&relay).await);
     let to = b.name();
     let receiving = tokio::spawn(async move {
-        let open = |_, offer: &Offer| match offer.length {
+        let open = |offered: &Offered| match offered.offer.length {
             1000 => Ok(Memory::default()),
             _ => Err(CancelReason::Declined),
         };
@@ -116,7 +116,7 @@ async fn a_transfer_ends_when_its_future_is_dropped() {
     let begun = Arc::new(Notify::new());
     let begin = begun.clone();
     let receiving = tokio::spawn(async move {
-        let open = |_, _: &Offer| Ok(Memory::default());
+        let open = |_: &Offered| Ok(Memory::default());
         b.receive_file(open, move |_| begin.notify_one()).await
     });
     let (bytes, offer) = file(64 << 20);
@@ -144,7 +144,7 @@ async fn a_file_begins_again_when_its_name_moves_to_another_server() {
     let begun = Arc::new(Notify::new());
     let begin = begun.clone();
     let receiving = tokio::spawn(async move {
-        let open = |_, _: &Offer| Ok(Memory::default());
+        let open = |_: &Offered| Ok(Memory::default());
         one.receive_file(open, move |_| begin.notify_one()).await
     });
     let (bytes, offer) = file(64 << 20);
@@ -153,7 +153,7 @@ async fn a_file_begins_again_when_its_name_moves_to_another_server() {
     let move_it = async {
         begun.notified().await;
         let second = two.serve(word(&two, 2)).await.expect("accepted");
-        let open = move |_, _: &Offer| Ok(sink.clone());
+        let open = move |_: &Offered| Ok(sink.clone());
         let received = two.receive_file(open, |_| ()).await;
         (second, received)
     };
@@ -192,6 +192,11 @@ async fn a_receiver_who_makes_no_sense_ends_the_file() {
     };
     assert_eq!(sent_to_who_says(&numbers(&[1001])).await, nonsense, "more than there is");
     assert_eq!(sent_to_who_says(&numbers(&[0, 600, 500])).await, nonsense, "less than before");
+    let looks = |looked_at: u64| LOOKING + looked_at;
+    assert_eq!(sent_to_who_says(&numbers(&[looks(1001)])).await, nonsense, "looks at too much");
+    assert_eq!(sent_to_who_says(&numbers(&[looks(9), 5, looks(9)])).await, nonsense, "too late");
+    let looked = [numbers(&[looks(0), looks(900), 900, 1000]), vec![1]].concat();
+    assert_eq!(sent_to_who_says(&looked).await, TransferError::Corrupt, "it has looked");
     let judged = |verdict: u8| [numbers(&[0, 1000]), vec![verdict]].concat();
     assert_eq!(sent_to_who_says(&judged(2)).await, nonsense, "no verdict");
     assert_eq!(sent_to_who_says(&judged(1)).await, TransferError::Corrupt);
@@ -217,7 +222,7 @@ async fn received_of(length: u64, bytes: &[u8]) -> Result<ReceiveReport, Transfe
         stream.shutdown().await.expect("finished");
         let _ = stream.read_to_end(&mut answer).await;
     };
-    let receiving = b.receive_file(|_, _| Ok(Memory::default()), |_| ());
+    let receiving = b.receive_file(|_| Ok(Memory::default()), |_| ());
     let both = timeout(PATIENCE, async { tokio::join!(receiving, sending).0 });
     both.await.expect("in time")
 }
@@ -260,7 +265,7 @@ async fn a_file_goes_on_by_another_stream_where_it_was() {
         let last = streams.last_mut().expect("three");
         assert_eq!(last.read_u8().await.expect("judged"), 0);
     };
-    let receiving = b.receive_file(move |_, _| Ok(sink.clone()), |_| ());
+    let receiving = b.receive_file(move |_| Ok(sink.clone()), |_| ());
     let both = timeout(PATIENCE, async { tokio::join!(receiving, sending).0 });
     both.await.expect("in time").expect("received");
     assert!(*memory.0.lock().expect("no panic") == bytes, "the very same bytes");
@@ -272,13 +277,13 @@ async fn who_receives_at_a_node_that_has_ended_is_told() {
     let node = join(&relay).await;
     let other = node.clone();
     let waiting =
-        tokio::spawn(async move { other.receive_file(|_, _| Ok(Memory::default()), |_| ()).await });
+        tokio::spawn(async move { other.receive_file(|_| Ok(Memory::default()), |_| ()).await });
     tokio::task::yield_now().await;
     let later = node.clone();
     node.leave().await;
     let ended = timeout(PATIENCE, waiting).await.expect("in time").expect("no panic");
     assert_eq!(ended, Err(TransferError::Stopped));
-    let begun_later = later.receive_file(|_, _| Ok(Memory::default()), |_| ());
+    let begun_later = later.receive_file(|_| Ok(Memory::default()), |_| ());
     let ended = timeout(PATIENCE, begun_later).await.expect("in time");
     assert_eq!(ended, Err(TransferError::Stopped));
 }
@@ -291,7 +296,7 @@ async fn a_router_on_the_way_reads_nothing_of_a_file() {
     let length = bytes.len() as u64;
     let sha256 = sha256_of(&mut bytes.as_slice(), length).expect("memory can be read");
     let name = FileName::new("secret-plans.txt").expect("a fit name");
-    let receiving = b.receive_file(|_, _| Ok(Memory::default()), |_| ());
+    let receiving = b.receive_file(|_| Ok(Memory::default()), |_| ());
     let sending = a.send_file(b.name(), bytes, Offer { length, sha256, name }, |_| ());
     let both = timeout(PATIENCE, async { tokio::join!(receiving, sending) });
     let (received, sent) = both.await.expect("in time");

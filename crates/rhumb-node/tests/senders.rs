@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_node::core::DropReason;
-use rhumb_node::transfer::{PORT, ReadAt, TransferError, sha256_of};
+use rhumb_node::transfer::{Offered, PORT, ReadAt, TransferError, sha256_of};
 use rhumb_node::{Config, EndError, Node, PingError, Refusal, Wanted};
 use rhumb_trust::{Access, Identity, Rule, Standing};
 use rhumb_wire::transfer::{FileName, Offer};
@@ -63,7 +63,7 @@ async fn who_may_not_send_here_is_refused_and_told_of() {
 
     let receiver = own.clone();
     let receiving = tokio::spawn(async move {
-        let open = |_, _: &Offer| Ok(Vec::new());
+        let open = |_: &Offered| Ok(Vec::new());
         receiver.receive_file(open, |_| ()).await
     });
     let (bytes, offer) = file("unwanted");
@@ -94,7 +94,7 @@ async fn a_node_that_refuses_everybody_still_sends_files() {
     let other = join(&relay).await;
     let to = other.name();
     let receiving = tokio::spawn(async move {
-        let open = |_, _: &Offer| Ok(Vec::new());
+        let open = |_: &Offered| Ok(Vec::new());
         other.receive_file(open, |_| ()).await
     });
     let (bytes, offer) = file("out");
@@ -116,8 +116,8 @@ async fn strangers_who_stall_leave_a_place_for_whoever_is_admitted() {
     for _ in 0..4 {
         let (own, opened) = (own.clone(), opened.clone());
         tokio::spawn(async move {
-            let open = move |from: Name, _: &Offer| {
-                let _ = opened.send(from);
+            let open = move |offered: &Offered| {
+                let _ = opened.send(offered.from);
                 Ok(Vec::new())
             };
             own.receive_file(open, |_| ()).await
@@ -151,7 +151,7 @@ async fn strangers_who_offer_nothing_hold_up_nobody() {
     let own = Node::join(identity(), config).await.expect("joined");
     let to = own.name();
     let receiving = tokio::spawn(async move {
-        let open = |_, _: &Offer| Ok(Vec::new());
+        let open = |_: &Offered| Ok(Vec::new());
         own.receive_file(open, |_| ()).await
     });
     let mut silent = Vec::new();

@@ -11,7 +11,8 @@
 //! | 49 | .. | file name |
 //!
 //! The bytes of the file follow, from the offset on that the receiver asks for. The receiver says
-//! how much of the file it has (8), again and again; after it has said the whole length, the
+//! how much of the file it has (8), again and again, or before the first time [`LOOKING`] and how
+//! much of what it has it has looked at; after it has said the whole length, the
 //! verdict (1). Who ends it before gives a reason, by the code with which it resets and stops the
 //! stream.
 
@@ -24,10 +25,14 @@ use crate::reader::Reader;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TransferId(pub u64);
 
+/// The bit of a number of bytes which says that the receiver still looks at what it has, and at how
+/// much of it. So lengths are below it.
+pub const LOOKING: u64 = 1 << 63;
+
 /// What is on offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// Bytes of the file.
+    /// Bytes of the file, fewer than [`LOOKING`].
     pub length: u64,
     /// SHA-256 of the whole file.
     pub sha256: [u8; 32],
@@ -85,6 +90,9 @@ impl Offer {
         let mut reader = Reader::new(data);
         let id = TransferId(reader.u64()?);
         let length = reader.u64()?;
+        if length >= LOOKING {
+            return Err(WireError::NotCanonical("length of a file"));
+        }
         let sha256 = reader.array()?;
         let name_len = usize::from(reader.u8()?);
         let name = std::str::from_utf8(reader.take(name_len)?)
@@ -209,6 +217,18 @@ mod tests {
     }
 
     #[test]
+    fn no_length_is_taken_for_something_else() {
+        let offer = |length| Offer { length, sha256: [7; 32], name: FileName("a".to_owned()) };
+        let parsed = |length| {
+            let mut data = Vec::new();
+            offer(length).emit(TransferId(1), &mut data);
+            Offer::parse(&data).map(|(_, offer)| offer.length)
+        };
+        assert_eq!(parsed(LOOKING - 1), Ok(LOOKING - 1));
+        assert_eq!(parsed(LOOKING), Err(WireError::NotCanonical("length of a file")));
+    }
+
+    #[test]
     fn reasons_are_codes_and_other_codes_are_none() {
         let reasons: Vec<_> = (0..1000).filter_map(CancelReason::from_code).collect();
         assert_eq!(reasons.len(), 8);
@@ -217,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn offers_round_trip(id: u64, length: u64, sha256: [u8; 32], name in "[a-z文 .]{1,40}x") {
+        fn offers_round_trip(id: u64, length in 0..LOOKING, sha256: [u8; 32], name in "[a-z文 .]{1,40}x") {
             let offer = Offer { length, sha256, name: FileName::new(&name).unwrap() };
             let mut data = Vec::new();
             offer.emit(TransferId(id), &mut data);

@@ -44,6 +44,7 @@ mod privileges;
 mod proxy;
 mod python_client;
 mod receive_rules;
+mod resume;
 mod rib_parent;
 mod rib_store;
 mod ribs_away;

@@ -127,6 +127,40 @@ fn other_commands_use_the_node_that_runs() {
 }
 
 #[test]
+fn files_are_sent_by_the_node_that_runs() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let router = network.router();
+    let client = place.keygen("node", "client.key");
+    let receiver_name = place.keygen("node", "receiver.key");
+    std::fs::create_dir(place.path("inbox")).unwrap();
+    let rules = ["--from", &client, "--max-size", "1MB"];
+    let receive = ["receive", "--dir", "inbox", "--key", "receiver.key", "--router", &router];
+    let mut receiver = place.start(&[&receive[..], &rules].concat());
+    receiver.next_object();
+    place.write("up.toml", "[node]\nkey = \"client.key\"\n[up]\nproxy = \"off\"\n");
+    let mut running = up(&place, &router, "up.toml");
+    ready(&mut running);
+    place.write("letter", &"dear all ".repeat(100_000));
+    let sent = place.run(&["--json", "send", "letter", "--to", &receiver_name]);
+    assert_eq!(sent.code, 0, "{}", sent.errors);
+    let (sent, received) = (sent.object(), receiver.next_object());
+    assert_eq!((&received["from"], &received["sha256"]), (&json!(client), &sent["sha256"]));
+    assert_eq!((&sent["sent_bytes"], &sent["resumed_from"]), (&json!(900_000), &json!(0)));
+    let there = std::fs::read(place.path("inbox/letter")).unwrap();
+    assert!(there == std::fs::read(place.path("letter")).unwrap(), "the very same bytes");
+    // What fails is told as if the command had done it.
+    place.write("large", &"x".repeat(2_000_000));
+    let refused = place.run(&["send", "large", "--to", &receiver_name]);
+    assert_eq!(refused.code, 1, "{}", refused.errors);
+    assert!(refused.errors.contains("larger than the receiver takes"), "{}", refused.errors);
+    // In the name of nobody in particular it is refused.
+    let stranger = place.run(&["send", "letter", "--to", &receiver_name, "--router", &router]);
+    assert_eq!(stranger.code, 1, "{}", stranger.errors);
+    assert_eq!(running.end().0, 0);
+}
+
+#[test]
 fn a_first_start_makes_a_name_that_stays_and_what_is_wrong_is_a_line() {
     let place = Place::new();
     let network = Network::start(&place);

@@ -1,22 +1,26 @@
 //! Who gets a stream on which a file is offered: whoever waits for a file, or whoever has a part of
 //! this one already.
 //!
+//! A file is known by its content, its sender and the name that it is for. A sender that began anew
+//! has another number for it, and goes on with what is under way once that is still; two that send
+//! the same content beside each other are two transfers.
+//!
 //! Names cost nothing: offers that are not said in time, files under way, and of both those of
 //! strangers are bounded in all, and strangers leave a quarter of the places to others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rhumb_end::Admits;
-use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
+use rhumb_wire::transfer::{CancelReason, FileName, Offer, TransferId};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::{PORT, TransferError, WriteAt};
+use super::{Offered, PORT, TransferError, WriteAt};
+use crate::clock::now;
 use crate::connections::{Listener, Stream};
 use crate::node::Handle;
 
@@ -38,7 +42,9 @@ pub(super) struct Desk(Mutex<Book>);
 #[derive(Default)]
 struct Book {
     seats: VecDeque<Seat>,
-    under_way: HashMap<Key, UnderWay>,
+    under_way: HashMap<u64, UnderWay>,
+    /// The number of the next one under way.
+    next: u64,
     /// The node has ended: nothing arrives any more.
     is_over: bool,
 }
@@ -49,8 +55,8 @@ pub(super) struct Seat {
     pub(super) given: oneshot::Sender<Arrival>,
 }
 
-/// Decides about an offer of a name.
-pub(super) type Open = Box<dyn FnMut(Name, &Offer) -> Result<AnySink, CancelReason> + Send>;
+/// Decides about an offer.
+pub(super) type Open = Box<dyn FnMut(&Offered) -> Result<AnySink, CancelReason> + Send>;
 /// Any place for a file.
 pub(super) type AnySink = Box<dyn WriteAt + Send>;
 
@@ -58,30 +64,35 @@ pub(super) type AnySink = Box<dyn WriteAt + Send>;
 pub(super) struct Arrival {
     pub(super) stream: Stream,
     pub(super) sink: AnySink,
-    pub(super) offer: Offer,
-    /// More streams of the same transfer.
-    pub(super) again: mpsc::Receiver<Stream>,
+    pub(super) offered: Offered,
+    /// More streams of the same file.
+    pub(super) again: mpsc::Receiver<Again>,
+    pub(super) pulse: Arc<Pulse>,
     /// Its place, until this is dropped.
     pub(super) place: Place,
 }
 
-/// Tells transfers apart: the identifier alone is the sender's choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) peer: Name,
-    /// The node, or a name that it serves.
-    pub(super) local: Name,
-    id: TransferId,
+/// Another stream of a file that is under way.
+pub(super) struct Again {
+    pub(super) stream: Stream,
+    /// What its sender calls it now.
+    pub(super) name: FileName,
 }
 
 struct UnderWay {
-    again: mpsc::Sender<Stream>,
+    id: TransferId,
+    offered: Offered,
+    again: mpsc::Sender<Again>,
+    pulse: Arc<Pulse>,
     is_strangers: bool,
 }
 
+/// When something arrived last; nothing while another stream is welcome.
+pub(super) struct Pulse(Mutex<Option<Instant>>);
+
 /// A file's place among those under way.
 pub(super) struct Place {
-    pub(super) key: Key,
+    number: u64,
     desk: Arc<Desk>,
 }
 
@@ -146,7 +157,7 @@ async fn hear(
 ) {
     let heard = timeout(OFFERED_WITHIN, read_offer(&mut stream)).await;
     let not_given = match heard {
-        Ok(Ok((id, offer))) => desk.give(stream, id, offer, is_strangers),
+        Ok(Ok((id, offer))) => desk.give(stream, id, offer, is_strangers).await,
         Ok(Err(_)) => Some((stream, CancelReason::Nonsense)),
         Err(_) => Some((stream, CancelReason::TimedOut)),
     };
@@ -170,23 +181,29 @@ impl Desk {
     }
 
     /// Gives a stream to whoever has begun with its file, or to one who waits; or back, with why.
-    fn give(
+    async fn give(
         self: &Arc<Self>,
         stream: Stream,
         id: TransferId,
         offer: Offer,
         is_strangers: bool,
     ) -> Option<(Stream, CancelReason)> {
-        let key = Key { peer: stream.peer(), local: stream.local(), id };
+        let offered = Offered { from: stream.peer(), to: stream.local(), offer };
+        let until = now().instant + WAITS_FOR_OTHER;
+        while self.book().is_on_another_stream(id, &offered) && now().instant < until {
+            sleep(LOOKS_EVERY).await;
+        }
         let mut book = self.book();
-        if let Some(under_way) = book.under_way.get(&key) {
-            let again = under_way.again.try_send(stream);
-            return again.err().map(|error| (error.into_inner(), CancelReason::Busy));
+        if let Some(under_way) = book.begun(id, &offered) {
+            under_way.id = id;
+            let again = Again { stream, name: offered.offer.name };
+            let sent = under_way.again.try_send(again);
+            return sent.err().map(|error| (error.into_inner().stream, CancelReason::Busy));
         }
         let Some(mut seat) = book.seat(is_strangers) else {
             return Some((stream, CancelReason::Busy));
         };
-        let sink = match (seat.open)(key.peer, &offer) {
+        let sink = match (seat.open)(&offered) {
             Ok(sink) => sink,
             Err(reason) => {
                 book.seats.push_front(seat);
@@ -194,10 +211,19 @@ impl Desk {
             }
         };
         let (sender, again) = mpsc::channel(1);
-        book.under_way.insert(key, UnderWay { again: sender, is_strangers });
+        let (pulse, number) = (Arc::new(Pulse(Mutex::new(None))), book.next);
+        book.next += 1;
+        let under_way = UnderWay {
+            id,
+            offered: offered.clone(),
+            again: sender,
+            pulse: Arc::clone(&pulse),
+            is_strangers,
+        };
+        book.under_way.insert(number, under_way);
         drop(book);
-        let place = Place { key, desk: Arc::clone(self) };
-        let arrival = Arrival { stream, sink, offer, again, place };
+        let place = Place { number, desk: Arc::clone(self) };
+        let arrival = Arrival { stream, sink, offered, again, pulse, place };
         let given = seat.given.send(arrival);
         // Nobody waits any more.
         given.err().map(|arrival| (arrival.stream, CancelReason::Busy))
@@ -205,6 +231,22 @@ impl Desk {
 }
 
 impl Book {
+    /// The transfer that this stream goes on with: of its own number, or one of the same content
+    /// that is still.
+    fn begun(&mut self, id: TransferId, offered: &Offered) -> Option<&mut UnderWay> {
+        let of_same = |it: &UnderWay| it.offered.is_content_of(offered);
+        let own = self.under_way.iter().find(|(_, it)| of_same(it) && it.id == id);
+        let still = || self.under_way.iter().find(|(_, it)| of_same(it) && it.pulse.is_still());
+        let number = *own.or_else(still)?.0;
+        self.under_way.get_mut(&number)
+    }
+
+    /// Whether the same content arrives under another number.
+    fn is_on_another_stream(&mut self, id: TransferId, offered: &Offered) -> bool {
+        self.begun(id, offered).is_none()
+            && self.under_way.values().any(|it| it.offered.is_content_of(offered))
+    }
+
     /// One who waits, if this sender may have the place.
     fn seat(&mut self, is_strangers: bool) -> Option<Seat> {
         self.seats.retain(|seat| !seat.given.is_closed());
@@ -217,14 +259,41 @@ impl Book {
     }
 }
 
+impl Pulse {
+    /// Something has arrived.
+    pub(super) fn beat(&self) {
+        *self.moved_at() = Some(now().instant);
+    }
+
+    /// Another stream is welcome.
+    pub(super) fn rest(&self) {
+        *self.moved_at() = None;
+    }
+
+    fn is_still(&self) -> bool {
+        let moved_at = *self.moved_at();
+        moved_at.is_none_or(|at| now().instant.saturating_duration_since(at) >= STILL_AFTER)
+    }
+
+    fn moved_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        self.desk.book().under_way.remove(&self.key);
+        self.desk.book().under_way.remove(&self.number);
     }
 }
 
 /// It is in the first packet, or the next one.
 const OFFERED_WITHIN: Duration = Duration::from_secs(5);
+/// A sender that was killed sends no more, which shows after this ..
+const STILL_AFTER: Duration = Duration::from_secs(1);
+/// .. and who offers the same content meanwhile waits to see, less long than a sender waits for an
+/// answer.
+const WAITS_FOR_OTHER: Duration = Duration::from_secs(2);
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Offers that are being heard at once, of strangers and of others.
 const STRANGERS_OFFERS: usize = 48;
 const OFFERS: usize = 64;

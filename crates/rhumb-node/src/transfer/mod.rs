@@ -1,15 +1,17 @@
 //! Files: each goes over a stream of a connection, encrypted from end to end, whole and checked.
 //!
 //! 1. the sender opens a stream to [`PORT`] and offers: length, SHA-256, name;
-//! 2. the receiver says how much of the file it has, nothing at first, or gives a reason and ends
-//!    it;
+//! 2. the receiver says how much of the file it has, once it has looked at that, or gives a reason
+//!    and ends it;
 //! 3. the bytes follow from there on, while the receiver says again and again how much it has;
 //! 4. when it has all it compares the SHA-256, and says so.
 //!
 //! A stream that breaks, because its connection is lost or another server answers for the name, is
-//! followed by another one with the same offer, and the receiver says where to go on: what it has
-//! while it is the same, from the start if it is another one. `sending` and `receiving` are the
-//! two ends, `arrivals` gives streams to those who receive.
+//! followed by another one with the same offer, and the receiver says where to go on. What it has is
+//! the same content of the same sender for the same name, whatever the number of the transfer: from
+//! another stream, from a process of the sender that is no more, or, where the place for it keeps
+//! that, from an earlier process of its own. `sending` and `receiving` are the two ends, `arrivals`
+//! gives streams to those who receive.
 
 mod arrivals;
 mod error;
@@ -21,8 +23,8 @@ use std::time::Duration;
 
 pub(crate) use arrivals::Arrivals;
 pub use error::TransferError;
-pub use receiving::ReceiveReport;
 pub(crate) use receiving::receive;
+pub use receiving::{Offered, ReceiveReport};
 pub use sending::SendReport;
 pub(crate) use sending::send;
 pub use storage::{ReadAt, WriteAt, sha256_of};

@@ -1,20 +1,35 @@
 //! The receiving end: takes what an offer says, by as many streams as it takes.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
 use rhumb_end::{EndError, StreamError};
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, Offer, Verdict};
+use rhumb_wire::transfer::{CancelReason, LOOKING, Offer, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 
-use super::arrivals::{AnySink, Arrival, Seat};
+use super::arrivals::{Again, AnySink, Arrival, Pulse, Seat};
 use super::{GIVES_UP_AFTER, PART_LEN, SAYS_EVERY, TransferError, WriteAt, storage};
 use crate::clock::now;
 use crate::connections::Stream;
 use crate::node::Handle;
+
+/// A file that somebody offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Offered {
+    /// Who sends it.
+    pub from: Name,
+    /// Who it is for: the node, or a name that it serves.
+    pub to: Name,
+    /// What it is.
+    pub offer: Offer,
+}
 
 /// What is told of a file that was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +43,8 @@ pub struct ReceiveReport {
     pub file_name: String,
     /// Its bytes.
     pub bytes: u64,
+    /// How many of them were there from an earlier process.
+    pub resumed_from: u64,
     /// The SHA-256 of what was received, which is what was offered.
     pub sha256: [u8; 32],
     /// From the offer to the last byte.
@@ -37,10 +54,14 @@ pub struct ReceiveReport {
 /// A file on its way in.
 struct Incoming<P> {
     offer: Offer,
-    /// Away while it is written to.
+    /// Away while it is worked on.
     content: Option<Content>,
     arrived: u64,
+    resumed_from: u64,
     moved_at: Instant,
+    settled_at: Instant,
+    is_finished: bool,
+    pulse: Arc<Pulse>,
     progress: P,
 }
 
@@ -56,7 +77,7 @@ enum End {
     /// All is there, and it is what was offered, or is not.
     Judged(Verdict),
     /// Its sender goes on by another one.
-    Replaced(Box<Stream>),
+    Replaced(Box<Again>),
     /// Its sender may go on by another one.
     Broken(TransferError),
     /// Nothing more comes.
@@ -68,19 +89,19 @@ enum Gathered {
     /// So many bytes; none if none came.
     Bytes(usize),
     /// Another stream.
-    Other(Box<Stream>),
+    Other(Box<Again>),
 }
 
 pub(crate) async fn receive<W: WriteAt + Send + 'static>(
     handle: &Handle,
-    mut open: impl FnMut(Name, &Offer) -> Result<W, CancelReason> + Send + 'static,
+    mut open: impl FnMut(&Offered) -> Result<W, CancelReason> + Send + 'static,
     progress: impl FnMut(u64) + Send + 'static,
 ) -> Result<ReceiveReport, TransferError> {
     // Others may receive at the same time: it lasts as long as any of them.
     let reception = handle.arrivals().open(handle)?;
     let (given, arrived) = oneshot::channel();
-    let open = Box::new(move |from: Name, offer: &Offer| -> Result<AnySink, CancelReason> {
-        open(from, offer).map(|sink| Box::new(sink) as AnySink)
+    let open = Box::new(move |offered: &Offered| -> Result<AnySink, CancelReason> {
+        open(offered).map(|sink| Box::new(sink) as AnySink)
     });
     reception.wait(Seat { open, given });
     let arrival = arrived.await.map_err(|_| TransferError::Stopped)?;
@@ -91,35 +112,97 @@ async fn take(
     arrival: Arrival,
     progress: impl FnMut(u64) + Send,
 ) -> Result<ReceiveReport, TransferError> {
-    let Arrival { mut stream, sink, offer, mut again, place } = arrival;
+    let Arrival { mut stream, sink, offered, mut again, pulse, place: _place } = arrival;
+    let Offered { from, to, offer } = offered;
     let begin = now().instant;
     let hash = digest::Context::new(&digest::SHA256);
-    let content = Some(Content { sink, hash, part: vec![0; PART_LEN] });
-    let mut incoming = Incoming { offer, content, arrived: 0, moved_at: begin, progress };
+    let mut incoming = Incoming {
+        offer,
+        content: Some(Content { sink, hash, part: vec![0; PART_LEN] }),
+        arrived: 0,
+        resumed_from: 0,
+        moved_at: begin,
+        settled_at: begin,
+        is_finished: false,
+        pulse,
+        progress,
+    };
+    incoming.recall(&mut stream, &mut again).await?;
     loop {
-        match incoming.take_over(&mut stream, &mut again).await {
-            End::Replaced(other) => stream = *other,
-            End::Broken(error) => {
-                let left = GIVES_UP_AFTER.saturating_sub(incoming.idle());
-                match timeout(left, again.recv()).await {
-                    Ok(Some(other)) => stream = other,
-                    _ => return Err(error),
-                }
+        let error = match incoming.take_over(&mut stream, &mut again).await {
+            End::Replaced(other) => {
+                stream = incoming.go_on_by(*other);
+                continue;
             }
-            End::Failed(error) => return Err(error),
-            End::Judged(Verdict::Corrupt) => return Err(TransferError::Corrupt),
+            End::Broken(error) => {
+                incoming.settle().await;
+                incoming.pulse.rest();
+                let left = GIVES_UP_AFTER.saturating_sub(incoming.idle());
+                if let Ok(Some(other)) = timeout(left, again.recv()).await {
+                    stream = incoming.go_on_by(other);
+                    continue;
+                }
+                error
+            }
+            End::Failed(error) => {
+                incoming.settle().await;
+                error
+            }
+            End::Judged(Verdict::Corrupt) => TransferError::Corrupt,
             End::Judged(Verdict::Intact) => break,
-        }
+        };
+        return Err(error);
     }
-    let Incoming { offer, .. } = incoming;
+    let Incoming { offer, resumed_from, .. } = incoming;
     Ok(ReceiveReport {
-        from: place.key.peer,
-        to: place.key.local,
+        from,
+        to,
         file_name: offer.name.as_str().to_owned(),
         bytes: offer.length,
+        resumed_from,
         sha256: offer.sha256,
         elapsed: now().instant.saturating_duration_since(begin),
     })
+}
+
+impl Offered {
+    /// What `from` offers to `to`.
+    pub fn new(from: Name, to: Name, offer: Offer) -> Self {
+        Self { from, to, offer }
+    }
+
+    /// Whether it is the same content, of the same sender, for the same name.
+    pub(super) fn is_content_of(&self, other: &Self) -> bool {
+        (self.from, self.to, self.offer.length, self.offer.sha256)
+            == (other.from, other.to, other.offer.length, other.offer.sha256)
+    }
+}
+
+impl Content {
+    /// What is there from before, hashed again; nothing if it is no good.
+    fn recall(&mut self, length: u64, looked_at: &AtomicU64) -> io::Result<u64> {
+        let (mut seen, mut hash) = (0, digest::Context::new(&digest::SHA256));
+        let found = self.sink.recall(&mut |bytes| {
+            hash.update(bytes);
+            seen += bytes.len() as u64;
+            looked_at.store(seen, Ordering::Relaxed);
+        })?;
+        if found == 0 || found != seen || found > length {
+            self.clear()?;
+            return Ok(0);
+        }
+        self.hash = hash;
+        Ok(found)
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        self.hash = digest::Context::new(&digest::SHA256);
+        self.sink.clear()
+    }
+
+    fn sha256(&self) -> [u8; 32] {
+        storage::finish(self.hash.clone())
+    }
 }
 
 impl<P: FnMut(u64)> Incoming<P> {
@@ -127,8 +210,89 @@ impl<P: FnMut(u64)> Incoming<P> {
         now().instant.saturating_duration_since(self.moved_at)
     }
 
+    /// The file goes on by another stream, and by the name that its sender has for it now.
+    fn go_on_by(&mut self, Again { stream, name }: Again) -> Stream {
+        self.offer.name = name;
+        stream
+    }
+
+    /// Looks at what is there from before, and tells the sender meanwhile that it does.
+    async fn recall(
+        &mut self,
+        stream: &mut Stream,
+        again: &mut mpsc::Receiver<Again>,
+    ) -> Result<(), TransferError> {
+        let looked_at = Arc::new(AtomicU64::new(0));
+        let (length, looks) = (self.offer.length, Arc::clone(&looked_at));
+        let (mut other, mut is_heard) = (None, true);
+        let found = {
+            let looking = self.work(move |content| content.recall(length, &looks));
+            tokio::pin!(looking);
+            loop {
+                tokio::select! {
+                    biased;
+                    found = &mut looking => break found,
+                    Some(newer) = again.recv() => {
+                        let stream = &mut other.insert(newer).stream;
+                        is_heard = tell_looking(stream, &looked_at).await;
+                    }
+                    () = sleep(SAYS_EVERY), if is_heard => {
+                        let stream = other.as_mut().map_or(&mut *stream, |it| &mut it.stream);
+                        is_heard = tell_looking(stream, &looked_at).await;
+                    }
+                }
+            }
+        };
+        if let Some(other) = other {
+            *stream = self.go_on_by(other);
+        }
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                stream.reset(CancelReason::WriteFailed.code());
+                return Err(error);
+            }
+        };
+        (self.arrived, self.resumed_from) = (found, found);
+        self.moved_at = now().instant;
+        (self.progress)(found);
+        Ok(())
+    }
+
+    /// Does something with what has arrived, where that holds up nobody.
+    fn work<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Content) -> io::Result<T> + Send + 'static,
+    ) -> impl Future<Output = Result<T, TransferError>> {
+        let place = &mut self.content;
+        async move {
+            let Some(mut content) = place.take() else { return Err(TransferError::Stopped) };
+            let work = move || {
+                let done = work(&mut content);
+                (content, done)
+            };
+            let done = tokio::task::spawn_blocking(work).await;
+            let (content, done) = done.map_err(|_| TransferError::Stopped)?;
+            *place = Some(content);
+            done.map_err(|error| TransferError::Write(error.kind()))
+        }
+    }
+
+    /// Has what has arrived outlive this process, as far as its place does that.
+    async fn settle(&mut self) {
+        self.settled_at = now().instant;
+        let arrived = self.arrived;
+        let settled = self.work(move |content| {
+            let sha256 = content.sha256();
+            content.sink.settle(arrived, &sha256)
+        });
+        if let Err(error) = settled.await {
+            tracing::debug!(%error, "what has arrived will not outlive this process");
+        }
+    }
+
     /// Takes what a stream brings, from where this one has come.
-    async fn take_over(&mut self, stream: &mut Stream, again: &mut mpsc::Receiver<Stream>) -> End {
+    async fn take_over(&mut self, stream: &mut Stream, again: &mut mpsc::Receiver<Again>) -> End {
         let end = match self.take_all(stream, again).await {
             Ok(None) => self.judge(stream, again).await,
             Ok(Some(other)) => Ok(End::Replaced(other)),
@@ -160,8 +324,8 @@ impl<P: FnMut(u64)> Incoming<P> {
     async fn take_all(
         &mut self,
         stream: &mut Stream,
-        again: &mut mpsc::Receiver<Stream>,
-    ) -> Result<Option<Box<Stream>>, TransferError> {
+        again: &mut mpsc::Receiver<Again>,
+    ) -> Result<Option<Box<Again>>, TransferError> {
         let mut said_at = self.say(stream).await?;
         while self.arrived < self.offer.length {
             let Some(content) = &mut self.content else { return Err(TransferError::Stopped) };
@@ -172,6 +336,9 @@ impl<P: FnMut(u64)> Incoming<P> {
             self.keep(len).await?;
             if self.idle() >= GIVES_UP_AFTER {
                 return Err(TransferError::NoProgress);
+            }
+            if now().instant.saturating_duration_since(self.settled_at) >= SETTLES_EVERY {
+                self.settle().await;
             }
             if now().instant.saturating_duration_since(said_at) >= TELLS_EVERY {
                 said_at = self.say(stream).await?;
@@ -198,19 +365,16 @@ impl<P: FnMut(u64)> Incoming<P> {
         if len as u64 > self.offer.length - at {
             return Err(NONSENSE);
         }
-        let Some(mut content) = self.content.take() else { return Err(TransferError::Stopped) };
-        let write = move || {
+        let written = self.work(move |content| {
             let part = &content.part[..len];
+            content.sink.write_all_at(at, part)?;
             content.hash.update(part);
-            let written = content.sink.write_all_at(at, part);
-            (content, written)
-        };
-        let written = tokio::task::spawn_blocking(write).await;
-        let (content, written) = written.map_err(|_| TransferError::Stopped)?;
-        self.content = Some(content);
-        written.map_err(|error| TransferError::Write(error.kind()))?;
+            Ok(())
+        });
+        written.await?;
         self.arrived += len as u64;
         self.moved_at = now().instant;
+        self.pulse.beat();
         (self.progress)(self.arrived);
         Ok(())
     }
@@ -220,11 +384,25 @@ impl<P: FnMut(u64)> Incoming<P> {
     async fn judge(
         &mut self,
         stream: &mut Stream,
-        again: &mut mpsc::Receiver<Stream>,
+        again: &mut mpsc::Receiver<Again>,
     ) -> Result<End, TransferError> {
         let Some(content) = &self.content else { return Err(TransferError::Stopped) };
-        let found = storage::finish(content.hash.clone());
-        let verdict = if found == self.offer.sha256 { Verdict::Intact } else { Verdict::Corrupt };
+        let is_intact = content.sha256() == self.offer.sha256;
+        let verdict = if is_intact { Verdict::Intact } else { Verdict::Corrupt };
+        if !is_intact {
+            self.work(Content::clear).await?;
+            if self.resumed_from > 0 {
+                // What was there may be what is wrong, so all of it comes again, once.
+                (self.arrived, self.resumed_from) = (0, 0);
+                self.moved_at = now().instant;
+                stream.reset(CancelReason::Busy.code());
+                return Ok(End::Broken(TransferError::Corrupt));
+            }
+        } else if !self.is_finished {
+            let name = self.offer.name.clone();
+            self.work(move |content| content.sink.finish(&name)).await?;
+            self.is_finished = true;
+        }
         let mut last = self.offer.length.to_be_bytes().to_vec();
         last.push(verdict as u8);
         stream.write_all(&last).await?;
@@ -245,7 +423,7 @@ impl<P: FnMut(u64)> Incoming<P> {
 async fn gather(
     part: &mut [u8],
     stream: &mut Stream,
-    again: &mut mpsc::Receiver<Stream>,
+    again: &mut mpsc::Receiver<Again>,
 ) -> Result<Gathered, TransferError> {
     let mut filled = 0;
     let until = tokio::time::Instant::now() + GATHERS_FOR;
@@ -266,6 +444,12 @@ async fn gather(
     Ok(Gathered::Bytes(filled))
 }
 
+/// Tells a sender that what is there from before is looked at; `false` when he cannot be told.
+async fn tell_looking(stream: &mut Stream, looked_at: &AtomicU64) -> bool {
+    let said = LOOKING + looked_at.load(Ordering::Relaxed);
+    matches!(timeout(SAYS_EVERY, stream.write_u64(said)).await, Ok(Ok(())))
+}
+
 fn is_departure(error: &EndError) -> bool {
     matches!(error, EndError::ClosedByPeer { .. } | EndError::Closed)
 }
@@ -273,5 +457,7 @@ fn is_departure(error: &EndError) -> bool {
 const NONSENSE: TransferError = TransferError::EndedByPeer(CancelReason::Nonsense);
 /// So many milliseconds at 100 MB/s are a whole part.
 const GATHERS_FOR: Duration = Duration::from_millis(2);
+/// What a crash of the machine costs at most. Disks take milliseconds to write so much down.
+const SETTLES_EVERY: Duration = Duration::from_secs(1);
 /// How often a sender is told while bytes come.
 const TELLS_EVERY: Duration = Duration::from_millis(100);

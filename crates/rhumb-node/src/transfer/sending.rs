@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use rhumb_end::EndError;
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, Offer, TransferId, Verdict};
+use rhumb_wire::transfer::{CancelReason, LOOKING, Offer, TransferId, Verdict};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -26,6 +26,10 @@ pub struct SendReport {
     pub elapsed: Duration,
     /// How often it went on by another stream.
     pub restarts: u32,
+    /// How many bytes the receiver had from before, and used.
+    pub resumed_from: u64,
+    /// How many were sent: more than were missing when a stream broke.
+    pub sent: u64,
 }
 
 /// A file on its way out.
@@ -40,8 +44,9 @@ struct Departure<R, P> {
     arrived: u64,
     /// When it said more than before.
     moved_at: Instant,
-    /// Whether a receiver has answered.
-    is_known: bool,
+    /// What it had at first; nothing before it has answered.
+    resumed_from: Option<u64>,
+    sent: Arc<AtomicU64>,
 }
 
 /// Why a stream did not bring the file to its end.
@@ -70,7 +75,8 @@ pub(crate) async fn send<R: ReadAt + Send + 'static>(
         progress,
         arrived: 0,
         moved_at: begin,
-        is_known: false,
+        resumed_from: None,
+        sent: Arc::default(),
     };
     let (mut restarts, mut pause) = (0, FIRST_PAUSE);
     loop {
@@ -79,7 +85,9 @@ pub(crate) async fn send<R: ReadAt + Send + 'static>(
         let Err(Broken { error, may_go_on }) = departure.attempt(is_fresh).await else {
             let bytes = departure.offer.length;
             let elapsed = now().instant.saturating_duration_since(begin);
-            return Ok(SendReport { bytes, elapsed, restarts });
+            let resumed_from = departure.resumed_from.unwrap_or_default();
+            let sent = departure.sent.load(Ordering::Relaxed);
+            return Ok(SendReport { bytes, elapsed, restarts, resumed_from, sent });
         };
         let idle = now().instant.saturating_duration_since(departure.moved_at);
         if !may_go_on || idle >= departure.patience(&error) {
@@ -88,7 +96,7 @@ pub(crate) async fn send<R: ReadAt + Send + 'static>(
         tracing::debug!(%error, "the file goes on by another stream");
         pause = if idle > pause { (2 * pause).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
         tokio::time::sleep(pause).await;
-        restarts += u32::from(departure.is_known);
+        restarts += u32::from(departure.resumed_from.is_some());
     }
 }
 
@@ -98,7 +106,7 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
         match error {
             // Nobody has answered yet, and whoever looked for the name has been patient.
             TransferError::Connection(EndError::NoAnswer(_) | EndError::Unreachable(_))
-                if !self.is_known =>
+                if self.resumed_from.is_none() =>
             {
                 Duration::ZERO
             }
@@ -131,12 +139,13 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
         let mut head = Vec::new();
         self.offer.emit(self.id, &mut head);
         stream.write_all(&head).await.map_err(TransferError::from)?;
-        let from = arrived_now(stream, 0, self.offer.length).await?;
-        self.is_known = true;
+        let from = self.first_answer(stream).await?;
+        // Less than before when another receiver has it now, or this one threw away what was wrong.
+        self.resumed_from = Some(self.resumed_from.map_or(from, |before| before.min(from)));
         self.note(from);
         let (mut reading, mut writing) = tokio::io::split(stream);
         let (source, length) = (Arc::clone(&self.source), self.offer.length);
-        let written = &AtomicU64::new(from);
+        let (written, sent) = (&AtomicU64::new(from), Arc::clone(&self.sent));
         let write = async move {
             let mut at = from;
             while at < length {
@@ -144,6 +153,7 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
                 let part = read_part(&source, at, len).await?;
                 writing.write_all(&part).await?;
                 at += len as u64;
+                sent.fetch_add(len as u64, Ordering::Relaxed);
                 written.store(at, Ordering::Relaxed);
             }
             writing.shutdown().await?;
@@ -176,6 +186,26 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
             written = &mut write => {
                 written?;
                 read.await
+            }
+        }
+    }
+
+    /// Where to go on from, once the receiver has looked at what it has.
+    async fn first_answer(&mut self, stream: &mut Stream) -> Result<u64, TransferError> {
+        let (mut looked_at, mut moved_at) = (0, now().instant);
+        loop {
+            let said = answer(stream.read_u64()).await?;
+            let Some(looking) = said.checked_sub(LOOKING) else {
+                return if said <= self.offer.length { Ok(said) } else { Err(NONSENSE) };
+            };
+            if looking > looked_at {
+                (looked_at, moved_at) = (looking, now().instant);
+                self.moved_at = moved_at;
+            } else if now().instant.saturating_duration_since(moved_at) >= GIVES_UP_AFTER {
+                return Err(TransferError::NoProgress);
+            }
+            if looking > self.offer.length {
+                return Err(NONSENSE);
             }
         }
     }

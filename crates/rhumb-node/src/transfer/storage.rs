@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use aws_lc_rs::digest;
+use rhumb_wire::transfer::FileName;
 
 /// Bytes that can be read at an offset.
 pub trait ReadAt {
@@ -16,13 +17,54 @@ pub trait ReadAt {
     fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-/// Bytes that can be written at an offset.
+/// Where the bytes of a file go: written at an offset, from the start and without a gap.
+///
+/// What outlives the process goes on where it was: such a place implements [`WriteAt::recall`] and
+/// what follows it.
 pub trait WriteAt {
     /// Writes all of `bytes` from `offset` on.
     ///
     /// # Errors
     /// When not all of them are written.
     fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Hands `see` all that is there from an earlier process, in order and from the start, and says
+    /// how much that is; 0 when it is no good. It is read anew, however it was checked before.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn recall(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
+        let _ = see;
+        Ok(0)
+    }
+
+    /// Sees to it that the first `length` bytes, of this SHA-256, are there after a crash of the
+    /// machine, and that [`WriteAt::recall`] finds them. Called about each second, and when a
+    /// transfer breaks.
+    ///
+    /// # Errors
+    /// When that cannot be.
+    fn settle(&mut self, length: u64, sha256: &[u8; 32]) -> io::Result<()> {
+        let _ = (length, sha256);
+        Ok(())
+    }
+
+    /// Throws away all that is there: it is not the file.
+    ///
+    /// # Errors
+    /// When that cannot be.
+    fn clear(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// All is there, and is what was offered under this name: the sender is told so after this.
+    ///
+    /// # Errors
+    /// When the file cannot be kept.
+    fn finish(&mut self, name: &FileName) -> io::Result<()> {
+        let _ = name;
+        Ok(())
+    }
 }
 
 /// The SHA-256 of the first `length` bytes, as an offer needs it. Reads them all.

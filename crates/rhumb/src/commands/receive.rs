@@ -2,12 +2,11 @@
 //! that it serves by AdCert, put into a folder.
 //!
 //! Rules say who may send, and bounds how much; what is refused is told in a line, as long as that
-//! is little. A file is written under a temporary name in that folder and gets its own once its
-//! SHA-256 is right. Nothing is ever overwritten: a name that is taken gets a number.
+//! is little. A file is a part in a hidden folder ([`parts`]) and gets its own name once its SHA-256
+//! is right. Nothing is ever overwritten: a name that is taken gets a number.
 
 use std::fmt;
-use std::fs::{File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,24 +21,26 @@ use rhumb_daemon::daemon::{self, Control, Terminal};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
-use rhumb_daemon::output::{Form, bytes_text, rate_text};
+use rhumb_daemon::output::{Form, bytes_text, rate_text, resumed_text};
 use rhumb_daemon::progress::Bar;
 use rhumb_daemon::removals::Hearing;
+use rhumb_node::transfer::{Offered, WriteAt};
 use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
 use rhumb_trust::AdCert;
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, Offer};
+use rhumb_wire::transfer::{CancelReason, FileName};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
 use notices::Notices;
+use parts::{Part, Parts};
 use room::{NoRoom, Promise, Room};
 
 mod notices;
+mod parts;
 mod report;
 mod room;
 
@@ -62,6 +63,7 @@ pub(crate) fn run(
     let belonging = Belonging::of(identity, settings.node.key.as_deref());
     let shown = belonging.clone();
     let door = Arc::new(Door {
+        parts: Parts::of(&arguments.dir),
         room: Room::new(&arguments.dir, settings.max_size),
         notices: Notices::new(form),
     });
@@ -93,12 +95,12 @@ pub(crate) fn run(
         let router = node.router().await;
         form.print(&Ready { name: node.name(), router, served, admin });
         if arguments.once {
-            let received = receive(&node, &arguments.dir, &door, &Bar::new(quiet)).await?;
+            let received = receive(&node, &door, &Bar::new(quiet)).await?;
             form.print(&received);
             return Ok(());
         }
         tokio::select! {
-            outcome = serve(&node, &arguments.dir, &door, quiet, form) => outcome,
+            outcome = serve(&node, &door, quiet, form) => outcome,
             outcome = follow_rules(&node, &settings.access, &hearing) => outcome,
         }
     })
@@ -154,15 +156,15 @@ async fn read_again(service: &Service, path: &Path, server: Name) -> Outcome {
 }
 
 /// Receives for ever, several files at once. What fails is said, and the next is waited for.
-async fn serve(node: &Node, folder: &Path, door: &Arc<Door>, quiet: bool, form: Form) -> Outcome {
+async fn serve(node: &Node, door: &Arc<Door>, quiet: bool, form: Form) -> Outcome {
     let mut receptions = JoinSet::new();
     loop {
         while receptions.len() < MAX_AT_ONCE {
-            let (node, folder, door) = (node.clone(), folder.to_owned(), Arc::clone(door));
+            let (node, door) = (node.clone(), Arc::clone(door));
             // Several bars on one terminal would overwrite each
             // other, so only the first of them shows one.
             let bar = Bar::new(quiet || !receptions.is_empty());
-            receptions.spawn(async move { receive(&node, &folder, &door, &bar).await });
+            receptions.spawn(async move { receive(&node, &door, &bar).await });
         }
         match receptions.join_next().await {
             Some(Ok(Ok(received))) => form.print(&received),
@@ -181,60 +183,93 @@ async fn serve(node: &Node, folder: &Path, door: &Arc<Door>, quiet: bool, form: 
 }
 
 /// Receives one file.
-async fn receive(node: &Node, folder: &Path, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> {
-    let unfinished: Arc<Mutex<Option<(NamedTempFile, Promise)>>> = Arc::default();
-    let (door, at, under_way) = (Arc::clone(door), node.clone(), Arc::clone(&unfinished));
-    let (place, folder_of_place, bar_of_offer, progress) =
-        (Arc::clone(&unfinished), folder.to_owned(), bar.clone(), bar.clone());
-    let report = node
-        .receive_file(
-            move |from, offer| -> Result<File, CancelReason> {
-                let promise = door.take(from, at.has_chosen(from), offer)?;
-                let file = new_file(&folder_of_place).map_err(|error| {
-                    tracing::warn!(%error, "cannot write to the folder");
-                    CancelReason::WriteFailed
-                })?;
-                let handle = file.as_file().try_clone().map_err(|_| CancelReason::WriteFailed)?;
-                bar_of_offer.begin(offer.name.as_str(), offer.length);
-                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some((file, promise));
-                Ok(handle)
-            },
-            move |bytes| {
-                if let Some((_, promise)) =
-                    &*under_way.lock().unwrap_or_else(PoisonError::into_inner)
-                {
-                    promise.arrived(bytes);
-                }
-                progress.advance(bytes);
-            },
-        )
-        .await;
+async fn receive(node: &Node, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> {
+    let kept: Arc<Mutex<Option<PathBuf>>> = Arc::default();
+    let (door, at, kept_at) = (Arc::clone(door), node.clone(), Arc::clone(&kept));
+    let (bar_of_offer, progress) = (bar.clone(), bar.clone());
+    let open = move |offered: &Offered| {
+        let (part, promise) = door.take(offered, at.has_chosen(offered.from))?;
+        bar_of_offer.begin(offered.offer.name.as_str(), offered.offer.length);
+        Ok(Inbound { part, promise, kept: Arc::clone(&kept_at) })
+    };
+    let report = node.receive_file(open, move |bytes| progress.advance(bytes)).await;
     bar.end();
     let report = report.map_err(Failure::operation)?;
-    let file = unfinished.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let (file, _promise) = file.ok_or_else(|| Failure::operation_text("the file has no place"))?;
-    let path = keep(file, folder, &report.file_name)?;
+    let path = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let path = path.ok_or_else(|| Failure::operation_text("the file has no place"))?;
     Ok(Received { path, own: node.name(), report })
+}
+
+/// A file on its way in, and the room for it.
+struct Inbound {
+    part: Part,
+    promise: Promise,
+    /// Where it was put.
+    kept: Arc<Mutex<Option<PathBuf>>>,
+}
+
+impl WriteAt for Inbound {
+    fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.part.write_all_at(offset, bytes)?;
+        self.promise.arrived(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn recall(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
+        self.part.recall(see)
+    }
+
+    fn settle(&mut self, length: u64, sha256: &[u8; 32]) -> io::Result<()> {
+        self.part.settle(length, sha256)
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        self.part.clear()?;
+        self.promise.arrived(0);
+        Ok(())
+    }
+
+    fn finish(&mut self, name: &FileName) -> io::Result<()> {
+        let path = self.part.keep(name)?;
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+        Ok(())
+    }
 }
 
 /// What stands between senders and the folder.
 #[derive(Debug)]
 struct Door {
+    parts: Arc<Parts>,
     room: Room,
     notices: Notices,
 }
 
 impl Door {
-    /// Whether a file is taken. Whether its sender may send at all, the node has looked at.
-    fn take(&self, from: Name, is_chosen: bool, offer: &Offer) -> Result<Promise, CancelReason> {
-        self.room.promise(offer.length, !is_chosen).map_err(|why| {
-            let (name, now) = (offer.name.as_str(), clock::now().instant);
-            self.notices.no_room(from, name, offer.length, why, now);
+    /// The part of a file, if it is taken. Whether its sender may send at all, the node has looked
+    /// at.
+    fn take(&self, offered: &Offered, is_chosen: bool) -> Result<(Part, Promise), CancelReason> {
+        let part = self.parts.open(offered, !is_chosen).map_err(|error| {
+            tracing::warn!(%error, "cannot write to the folder");
+            CancelReason::WriteFailed
+        })?;
+        let length = offered.offer.length;
+        let promise = || self.room.promise(length, part.there(), !is_chosen);
+        let promised = promise().or_else(|why| {
+            if !is_chosen || why != NoRoom::DiskFull {
+                return Err(why);
+            }
+            self.parts.give_up_strangers();
+            promise()
+        });
+        let promised = promised.map_err(|why| {
+            let (name, now) = (offered.offer.name.as_str(), clock::now().instant);
+            self.notices.no_room(offered.from, name, length, why, now);
             match why {
                 NoRoom::TooLarge { .. } => CancelReason::TooLarge,
                 NoRoom::DiskFull => CancelReason::WriteFailed,
             }
-        })
+        });
+        Ok((part, promised?))
     }
 }
 
@@ -286,42 +321,6 @@ async fn follow_rules(node: &Node, rules: &AccessSettings, hearing: &Hearing) ->
         }
     }
     Ok(())
-}
-
-/// A file that disappears unless it is kept. Once it has its name,
-/// others may read it as far as the umask lets them.
-fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
-    tempfile::Builder::new()
-        .prefix(".rhumb-")
-        .suffix(".part")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-}
-
-/// Gives a complete file its name, or the first of `name.1`, `name.2` and so on that is free.
-fn keep(file: NamedTempFile, folder: &Path, name: &str) -> Outcome<PathBuf> {
-    let failed = |error: std::io::Error| {
-        Failure::operation_text(format!("cannot keep {name} in {}: {error}", folder.display()))
-    };
-    file.as_file().sync_all().map_err(failed)?;
-    let mut file = file;
-    for number in 0..MAX_NUMBER {
-        let path = match number {
-            0 => folder.join(name),
-            number => folder.join(format!("{name}.{number}")),
-        };
-        match file.persist_noclobber(&path) {
-            Ok(_) => return Ok(path),
-            Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {
-                file = error.file;
-            }
-            Err(error) => return Err(failed(error.error)),
-        }
-    }
-    Err(Failure::operation_text(format!(
-        "{} has {MAX_NUMBER} files called {name} already; move some away",
-        folder.display()
-    )))
 }
 
 fn check_folder(folder: &Path) -> Outcome {
@@ -412,6 +411,7 @@ impl Serialize for Received {
             "from": self.report.from.to_string(),
             "to": self.report.to.to_string(),
             "bytes": self.report.bytes,
+            "resumed_from": self.report.resumed_from,
             "sha256": HEXLOWER.encode(&self.report.sha256),
             "seconds": self.report.elapsed.as_secs_f64(),
         })
@@ -421,46 +421,19 @@ impl Serialize for Received {
 
 impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ReceiveReport { from, to, bytes, elapsed, .. } = self.report;
+        let ReceiveReport { from, to, bytes, resumed_from, elapsed, .. } = self.report;
         let to = if to == self.own { String::new() } else { format!(" for {to}") };
         write!(
             f,
-            "received {} ({}) from {from}{to} in {:.2} s, {}",
+            "received {} ({}{}) from {from}{to} in {:.2} s, {}",
             self.path.display(),
             bytes_text(bytes),
+            resumed_text(resumed_from),
             elapsed.as_secs_f64(),
-            rate_text(bytes, elapsed)
+            rate_text(bytes - resumed_from, elapsed)
         )
     }
 }
 
 /// More senders than this at once wait for their turn.
 const MAX_AT_ONCE: usize = 8;
-/// Beyond this somebody is filling the folder.
-const MAX_NUMBER: u32 = 10_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    #[test]
-    fn a_name_that_is_taken_gets_a_number() {
-        let folder = tempfile::tempdir().unwrap();
-        for (content, expected) in [("a", "file"), ("b", "file.1"), ("c", "file.2")] {
-            let mut file = new_file(folder.path()).unwrap();
-            file.write_all(content.as_bytes()).unwrap();
-            let path = keep(file, folder.path(), "file").unwrap();
-            assert_eq!(path, folder.path().join(expected));
-        }
-        assert_eq!(std::fs::read_to_string(folder.path().join("file")).unwrap(), "a");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
-    }
-
-    #[test]
-    fn an_unfinished_file_disappears() {
-        let folder = tempfile::tempdir().unwrap();
-        drop(new_file(folder.path()).unwrap());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-}

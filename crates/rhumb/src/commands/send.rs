@@ -1,18 +1,21 @@
-//! `rhumb send`: a file to a name. It arrives whole and with the same SHA-256, or this fails.
+//! `rhumb send`: a file to a name. It arrives whole and with the same SHA-256, or this fails. The
+//! node that runs for this user sends it, if there is one and nothing says how to join instead.
 
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use rhumb_daemon::cli::SendArguments;
 use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::membership::{check_peer, joined};
-use rhumb_daemon::output::{Form, bytes_text, rate_text};
+use rhumb_daemon::output::{Form, bytes_text, rate_text, resumed_text};
 use rhumb_daemon::progress::Bar;
+use rhumb_daemon::running::{Request, Running, Sent, by_running};
+use rhumb_node::Node;
 use rhumb_node::transfer::sha256_of;
-use rhumb_node::{Node, SendReport};
 use rhumb_wire::Name;
 use rhumb_wire::transfer::{FileName, Offer};
 use serde::Serialize;
@@ -27,21 +30,45 @@ pub(crate) fn run(
 ) -> Outcome {
     check_peer(settings, arguments.to)?;
     let (file, offer) = open(&arguments.file)?;
-    let stopped = Err(Failure::operation_text("stopped before the file had arrived"));
-    let report = joined(settings, with_parent, stopped, |node| {
-        send(node, arguments.to, file, offer.clone(), bar)
+    let stopped = || Err(Failure::operation_text("stopped before the file had arrived"));
+    let lent = file.try_clone().map_err(Failure::operation)?;
+    let by_it = by_running(&arguments.node, with_parent, stopped(), |running| {
+        send_by(running, arguments.to, lent, &offer, bar)
+    });
+    let sent = by_it.unwrap_or_else(|| {
+        joined(settings, with_parent, stopped(), |node| {
+            send(node, arguments.to, file, offer.clone(), bar)
+        })
     });
     bar.end();
-    let report = report?;
-    form.print(&Report { to: arguments.to, offer, report });
+    let sent = sent?;
+    form.print(&Report { to: arguments.to, offer, sent });
     Ok(())
 }
 
-async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outcome<SendReport> {
+async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outcome<Sent> {
     bar.begin(offer.name.as_str(), offer.length);
     let progress = bar.clone();
     let sent = node.send_file(to, file, offer, move |bytes| progress.advance(bytes));
-    sent.await.map_err(Failure::operation)
+    sent.await.map(Sent::from).map_err(Failure::operation)
+}
+
+/// As [`send`], by the node that runs.
+async fn send_by(
+    running: Running,
+    to: Name,
+    file: File,
+    offer: &Offer,
+    bar: &Bar,
+) -> Outcome<Sent> {
+    bar.begin(offer.name.as_str(), offer.length);
+    let request = Request::Send {
+        to: to.to_string(),
+        file: offer.name.to_string(),
+        length: offer.length,
+        sha256: HEXLOWER.encode(&offer.sha256),
+    };
+    running.send(&request, file, |bytes| bar.advance(bytes)).await
 }
 
 /// The file, and what is said of it before it is sent.
@@ -65,7 +92,7 @@ fn open(path: &Path) -> Outcome<(File, Offer)> {
 struct Report {
     to: Name,
     offer: Offer,
-    report: SendReport,
+    sent: Sent,
 }
 
 impl Serialize for Report {
@@ -73,10 +100,12 @@ impl Serialize for Report {
         serde_json::json!({
             "sent": self.offer.name.as_str(),
             "to": self.to.to_string(),
-            "bytes": self.report.bytes,
+            "bytes": self.sent.bytes,
             "sha256": HEXLOWER.encode(&self.offer.sha256),
-            "seconds": self.report.elapsed.as_secs_f64(),
-            "restarts": self.report.restarts,
+            "seconds": self.sent.seconds,
+            "restarts": self.sent.restarts,
+            "resumed_from": self.sent.resumed_from,
+            "sent_bytes": self.sent.sent_bytes,
         })
         .serialize(serializer)
     }
@@ -84,15 +113,15 @@ impl Serialize for Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SendReport { bytes, elapsed, .. } = self.report;
+        let Sent { bytes, seconds, resumed_from, .. } = self.sent;
         write!(
             f,
-            "sent {} ({}) to {} in {:.2} s, {}",
+            "sent {} ({}{}) to {} in {seconds:.2} s, {}",
             self.offer.name,
             bytes_text(bytes),
+            resumed_text(resumed_from),
             self.to,
-            elapsed.as_secs_f64(),
-            rate_text(bytes, elapsed)
+            rate_text(bytes - resumed_from, Duration::from_secs_f64(seconds))
         )
     }
 }

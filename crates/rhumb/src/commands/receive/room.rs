@@ -50,15 +50,22 @@ impl Room {
         Self { folder: folder.to_owned(), max_size, promises: Mutex::default() }
     }
 
-    /// Keeps room for a file of `length` bytes, from somebody whom a rule names or from a stranger.
-    pub(super) fn promise(&self, length: u64, is_strangers: bool) -> Result<Promise, NoRoom> {
-        self.promise_within(space_of(&self.folder), length, is_strangers)
+    /// Keeps room for a file of `length` bytes, of which `there` are on the disk already, from
+    /// somebody whom a rule names or from a stranger.
+    pub(super) fn promise(
+        &self,
+        length: u64,
+        there: u64,
+        is_strangers: bool,
+    ) -> Result<Promise, NoRoom> {
+        self.promise_within(space_of(&self.folder), length, there, is_strangers)
     }
 
     fn promise_within(
         &self,
         space: Option<Space>,
         length: u64,
+        there: u64,
         is_strangers: bool,
     ) -> Result<Promise, NoRoom> {
         let default = is_strangers.then_some(STRANGERS_MAX_SIZE);
@@ -77,11 +84,12 @@ impl Room {
             .sum();
         if let Some(Space { free, all }) = space {
             let kept_free = (all / KEPT_FREE_PART).min(KEPT_FREE_MOST);
-            if length.saturating_add(promised).saturating_add(kept_free) > free {
+            let missing = length.saturating_sub(there);
+            if missing.saturating_add(promised).saturating_add(kept_free) > free {
                 return Err(NoRoom::DiskFull);
             }
         }
-        let missing = Arc::new(AtomicU64::new(length));
+        let missing = Arc::new(AtomicU64::new(length.saturating_sub(there)));
         promises.push(Arc::downgrade(&missing));
         Ok(Promise { length, missing })
     }
@@ -126,33 +134,36 @@ mod tests {
     fn strangers_have_a_bound_and_whoever_is_named_has_the_disk() {
         let room = Room::new(Path::new("."), None);
         let limit = STRANGERS_MAX_SIZE;
-        assert!(room.promise_within(None, limit, true).is_ok());
+        assert!(room.promise_within(None, limit, 0, true).is_ok());
         let too_large = NoRoom::TooLarge { limit, for_strangers: true };
-        assert_eq!(room.promise_within(None, limit + 1, true).unwrap_err(), too_large);
-        assert!(room.promise_within(None, u64::MAX, false).is_ok());
+        assert_eq!(room.promise_within(None, limit + 1, 0, true).unwrap_err(), too_large);
+        assert!(room.promise_within(None, u64::MAX, 0, false).is_ok());
         let room = Room::new(Path::new("."), Some(10));
         let too_large = NoRoom::TooLarge { limit: 10, for_strangers: false };
         for is_strangers in [false, true] {
-            assert!(room.promise_within(None, 10, is_strangers).is_ok());
-            assert_eq!(room.promise_within(None, 11, is_strangers).unwrap_err(), too_large);
+            assert!(room.promise_within(None, 10, 0, is_strangers).is_ok());
+            assert_eq!(room.promise_within(None, 11, 0, is_strangers).unwrap_err(), too_large);
         }
     }
 
     #[test]
     fn files_that_arrive_at_once_do_not_fill_the_disk_together() {
         let room = Room::new(Path::new("."), None);
-        assert_eq!(room.promise_within(DISK, 5_001, false).unwrap_err(), NoRoom::DiskFull);
-        let first = room.promise_within(DISK, 3_000, false).unwrap();
-        assert_eq!(room.promise_within(DISK, 2_001, false).unwrap_err(), NoRoom::DiskFull);
-        drop(room.promise_within(DISK, 2_000, false).unwrap());
+        assert_eq!(room.promise_within(DISK, 5_001, 0, false).unwrap_err(), NoRoom::DiskFull);
+        let first = room.promise_within(DISK, 3_000, 0, false).unwrap();
+        assert_eq!(room.promise_within(DISK, 2_001, 0, false).unwrap_err(), NoRoom::DiskFull);
+        drop(room.promise_within(DISK, 2_000, 0, false).unwrap());
         // What has arrived is on the disk, which has less
         // free space for it, and is not counted twice.
         first.arrived(2_500);
         let later = Some(Space { free: 3_500, all: 20_000 });
-        assert!(room.promise_within(later, 2_000, false).is_ok());
-        assert_eq!(room.promise_within(later, 2_001, false).unwrap_err(), NoRoom::DiskFull);
+        assert!(room.promise_within(later, 2_000, 0, false).is_ok());
+        assert_eq!(room.promise_within(later, 2_001, 0, false).unwrap_err(), NoRoom::DiskFull);
         drop(first);
-        assert!(room.promise_within(later, 2_500, false).is_ok());
+        assert!(room.promise_within(later, 2_500, 0, false).is_ok());
+        // What is there from before needs no room again.
+        assert!(room.promise_within(later, 9_000, 6_500, false).is_ok());
+        assert_eq!(room.promise_within(later, 9_000, 6_499, false).unwrap_err(), NoRoom::DiskFull);
     }
 
     #[test]

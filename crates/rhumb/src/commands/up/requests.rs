@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use rhumb_daemon::config::{Allowed, OfferedPort};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
@@ -12,7 +13,9 @@ use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{Answer, Asker, Counter, Request};
 use rhumb_node::{Node, PingError};
 use rhumb_wire::Name;
+use rhumb_wire::transfer::{FileName, Offer};
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Answers requests until the node ends.
@@ -54,6 +57,19 @@ async fn answer_one(node: Node, hearing: Hearing, stream: UnixStream, form: Form
                     let local = Some(door.local());
                     let answer = Answer { local, ..Answer::default() };
                     hold(asker, answer, door.lead(node, (name, port), form)).await;
+                }
+                Err(failure) => say(asker, failed(&failure)).await,
+            }
+        }
+        Request::Send { to, file, length, sha256 } => {
+            let offer = || Ok::<_, Failure>((read_name(&to)?, read_offer(&file, length, &sha256)?));
+            match offer() {
+                Ok((to, offer)) => {
+                    let send = |source, told: watch::Sender<u64>| {
+                        let progress = move |bytes| drop(told.send_replace(bytes));
+                        async move { node.send_file(to, source, offer, progress).await }
+                    };
+                    asker.borrow(send).await;
                 }
                 Err(failure) => say(asker, failed(&failure)).await,
             }
@@ -108,6 +124,13 @@ async fn ping(node: &Node, name: &str, within_ms: u64) -> Answer {
 
 fn read_name(text: &str) -> Outcome<Name> {
     text.parse().map_err(Failure::setup)
+}
+
+fn read_offer(file: &str, length: u64, sha256: &str) -> Outcome<Offer> {
+    let name = FileName::new(file).map_err(Failure::setup)?;
+    let sha256 = HEXLOWER.decode(sha256.as_bytes()).ok().and_then(|it| it.try_into().ok());
+    let sha256 = sha256.ok_or_else(|| Failure::setup_text("the SHA-256 of the file is none"))?;
+    Ok(Offer { length, sha256, name })
 }
 
 fn failed(failure: &Failure) -> Answer {
