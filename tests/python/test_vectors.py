@@ -418,11 +418,21 @@ class OfferForm:
     def decode(self, octets, _):
         found = transfers.Offer.parse(octets)
         sha256 = found.sha256.hex()
-        return {"transfer": f"{found.transfer:016x}", "length": found.length, "sha256": sha256, "name": found.name}
+        transfer = f"{found.transfer:016x}"
+        return {"transfer": transfer, "kind": found.kind, "length": found.length, "sha256": sha256, "name": found.name}
 
     def encode(self, fields):
         sha256 = bytes.fromhex(fields["sha256"])
-        return transfers.Offer(int(fields["transfer"], 16), fields["length"], sha256, fields["name"]).encode()
+        number = int(fields["transfer"], 16)
+        return transfers.Offer(number, fields["length"], sha256, fields["name"], fields["kind"]).encode()
+
+
+class ListingForm:
+    def decode(self, octets, _):
+        return {"entries": [entry.__dict__ for entry in transfers.Listing.parse(octets).entries]}
+
+    def encode(self, fields):
+        return transfers.Listing(tuple(transfers.Entry(**entry) for entry in fields["entries"])).encode()
 
 
 class SealedHeaderForm:
@@ -597,6 +607,7 @@ FORMS = {
     "half": HalfForm(),
     "payload": PayloadForm(),
     "offer": OfferForm(),
+    "list of a folder": ListingForm(),
     "sealed header": SealedHeaderForm(),
     "sealed datagram": DatagramForm(),
     "datagram": DatagramForm(),

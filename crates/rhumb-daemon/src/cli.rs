@@ -420,7 +420,7 @@ impl NodeArguments {
 /// `rhumb send`
 #[derive(Debug, Args)]
 pub struct SendArguments {
-    /// The file to send
+    /// The file or the folder to send
     pub file: PathBuf,
     /// Who it is for
     #[arg(long, value_name = "NAME", value_parser = names::parse)]

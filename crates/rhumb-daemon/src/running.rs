@@ -57,6 +57,8 @@ pub enum Request {
         to: String,
         /// What it is called.
         file: String,
+        /// Whether it is a folder.
+        is_folder: bool,
         /// Its bytes.
         length: u64,
         /// Its SHA-256, in hex.

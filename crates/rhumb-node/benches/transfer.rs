@@ -26,7 +26,7 @@ use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_node::transfer::{ReadAt, WriteAt, sha256_of};
 use rhumb_node::{Config, Node};
 use rhumb_trust::Identity;
-use rhumb_wire::transfer::{FileName, Offer};
+use rhumb_wire::transfer::{FileName, Kind, Offer};
 use rhumb_wire::{Batch, Role};
 
 const FILE_BYTES: u64 = 256 << 20;
@@ -131,7 +131,7 @@ async fn transfer() {
     }
     let sha256 = sha256_of(&mut Pattern, FILE_BYTES).expect("a pattern can be read");
     let name = FileName::new("pattern").expect("a fit name");
-    let offer = Offer { length: FILE_BYTES, sha256, name };
+    let offer = Offer { kind: Kind::File, length: FILE_BYTES, sha256, name };
     let (sent, received) = tokio::join!(
         nodes[0].send_file(nodes[1].name(), Pattern, offer, |_| ()),
         nodes[1].receive_file(|_| Ok(Pattern), |_| ()),

@@ -9,7 +9,7 @@ use rhumb_node::transfer::{Offered, PORT, TransferError, WriteAt, sha256_of};
 use rhumb_node::{Config, Node, ReceiveReport, Stream};
 use rhumb_trust::Identity;
 use rhumb_wire::Role;
-use rhumb_wire::transfer::{CancelReason, FileName, Offer, TransferId};
+use rhumb_wire::transfer::{CancelReason, FileName, Kind, Offer, TransferId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -75,7 +75,7 @@ fn file(name: &str) -> (Vec<u8>, Offer) {
     let bytes: Vec<u8> = (0..1000_usize).map(|n| (n * 31 + n / 251) as u8).collect();
     let sha256 = sha256_of(&mut bytes.as_slice(), 1000).expect("memory can be read");
     let name = FileName::new(name).expect("a fit name");
-    (bytes, Offer { length: 1000, sha256, name })
+    (bytes, Offer { kind: Kind::File, length: 1000, sha256, name })
 }
 
 /// Receives one file onto a disk.

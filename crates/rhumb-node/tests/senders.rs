@@ -8,7 +8,7 @@ use rhumb_node::core::DropReason;
 use rhumb_node::transfer::{Offered, PORT, ReadAt, TransferError, sha256_of};
 use rhumb_node::{Config, EndError, Node, PingError, Refusal, Wanted};
 use rhumb_trust::{Access, Identity, Rule, Standing};
-use rhumb_wire::transfer::{FileName, Offer};
+use rhumb_wire::transfer::{FileName, Kind, Offer};
 use rhumb_wire::{Name, Role};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -31,7 +31,15 @@ fn only(name: Name, otherwise: Standing) -> Access {
 fn file(name: &str) -> (Vec<u8>, Offer) {
     let bytes = vec![7; 1000];
     let sha256 = sha256_of(&mut bytes.as_slice(), 1000).expect("memory can be read");
-    (bytes, Offer { length: 1000, sha256, name: FileName::new(name).expect("a fit name") })
+    (
+        bytes,
+        Offer {
+            kind: Kind::File,
+            length: 1000,
+            sha256,
+            name: FileName::new(name).expect("a fit name"),
+        },
+    )
 }
 
 async fn next(refusals: &mut mpsc::Receiver<Refusal>) -> Refusal {

@@ -5,6 +5,7 @@ use crate::accept::Accept;
 use crate::datagram::{Datagram, SessionParameters};
 use crate::discovery::Discovery;
 use crate::flow::FlowAccept;
+use crate::folder::Listing;
 use crate::group::{GroupAccept, GroupRequest};
 use crate::nack::Nack;
 use crate::payload::PayloadHeader;
@@ -137,6 +138,16 @@ pub fn datagram(data: &[u8]) {
 pub fn session(data: &[u8]) {
     if let Ok(parameters) = SessionParameters::parse(data) {
         assert_eq!(parameters.emit(), data);
+    }
+}
+
+/// `folder::Listing::parse`.
+pub fn folder(data: &[u8]) {
+    if let Ok(listing) = Listing::parse(data) {
+        assert_eq!(&listing.emit()[Listing::HEAD_LEN..], data);
+        for entry in listing.entries() {
+            assert!(entry.path.split('/').all(|name| !matches!(name, "" | "." | "..")));
+        }
     }
 }
 

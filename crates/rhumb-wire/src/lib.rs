@@ -13,7 +13,7 @@
 //! | [`rights`] | what a member of a trust domain may do, and how much of it |
 //! | [`pdu`] | the PDU: a view over bytes, and its header |
 //! | [`nack`], [`accept`], [`flow`], [`group`], [`rib`], [`payload`] | what PDUs of each action carry |
-//! | [`transfer`] | what is said of a file on its stream, from end to end |
+//! | [`transfer`], [`folder`] | what is said of a file or a folder on its stream, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`discovery`] | the question whether there is a router on the local network, and the answer |
 //! | [`offer`] | that a domain is reached by a neighbour |
@@ -28,6 +28,7 @@ pub mod datagram;
 pub mod discovery;
 mod error;
 pub mod flow;
+pub mod folder;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 pub mod group;

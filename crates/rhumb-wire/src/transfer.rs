@@ -5,16 +5,17 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 8 | transfer identifier, chosen at random by the sender of the file |
-//! | 8 | 8 | length |
+//! | 8 | 1 | kind: 0 a file, 1 a folder |
+//! | 9 | 7 | length |
 //! | 16 | 32 | SHA-256 |
 //! | 48 | 1 | length of the file name |
 //! | 49 | .. | file name |
 //!
-//! The bytes of the file follow, from the offset on that the receiver asks for. The receiver says
-//! how much of the file it has (8), again and again, or before the first time [`LOOKING`] and how
-//! much of what it has it has looked at; after it has said the whole length, the
-//! verdict (1). Who ends it before gives a reason, by the code with which it resets and stops the
-//! stream.
+//! The bytes follow, those of a folder as [`crate::folder`] says, from the offset on that the
+//! receiver asks for. The receiver says how much of the file it has (8), again and again, and before
+//! the first time [`LOOKING`] and how much of what it has it has looked at; after it has said the
+//! whole length, the verdict (1). Who ends it before gives a reason, by the code with which it
+//! resets and stops the stream.
 
 use std::fmt;
 
@@ -26,18 +27,32 @@ use crate::reader::Reader;
 pub struct TransferId(pub u64);
 
 /// The bit of a number of bytes which says that the receiver still looks at what it has, and at how
-/// much of it. So lengths are below it.
+/// much of it.
 pub const LOOKING: u64 = 1 << 63;
+/// Lengths are below this.
+pub const LENGTHS: u64 = 1 << 56;
 
 /// What is on offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// Bytes of the file, fewer than [`LOOKING`].
+    /// What its bytes are.
+    pub kind: Kind,
+    /// How many there are, fewer than [`LENGTHS`].
     pub length: u64,
-    /// SHA-256 of the whole file.
+    /// SHA-256 of all of them.
     pub sha256: [u8; 32],
     /// What the sender calls it.
     pub name: FileName,
+}
+
+/// What is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A file.
+    File = 0,
+    /// A folder: the bytes are those of [`crate::folder`].
+    Folder = 1,
 }
 
 /// What the bytes of a transfer amount to.
@@ -89,26 +104,39 @@ impl Offer {
     pub fn parse(data: &[u8]) -> Result<(TransferId, Self), WireError> {
         let mut reader = Reader::new(data);
         let id = TransferId(reader.u64()?);
-        let length = reader.u64()?;
-        if length >= LOOKING {
-            return Err(WireError::NotCanonical("length of a file"));
-        }
+        let word = reader.u64()?;
+        let (kind, length) = (Kind::from_u8((word / LENGTHS) as u8)?, word % LENGTHS);
         let sha256 = reader.array()?;
         let name_len = usize::from(reader.u8()?);
         let name = std::str::from_utf8(reader.take(name_len)?)
             .map_err(|_| WireError::NotCanonical("file name"))?;
         let name = FileName::new(name)?;
         reader.finish()?;
-        Ok((id, Self { length, sha256, name }))
+        Ok((id, Self { kind, length, sha256, name }))
     }
 
     /// Appends the one encoding of this offer.
     pub fn emit(&self, id: TransferId, out: &mut Vec<u8>) {
         out.extend_from_slice(&id.0.to_be_bytes());
-        out.extend_from_slice(&self.length.to_be_bytes());
+        let word = u64::from(self.kind as u8) * LENGTHS + self.length % LENGTHS;
+        out.extend_from_slice(&word.to_be_bytes());
         out.extend_from_slice(&self.sha256);
         out.push(self.name.0.len() as u8);
         out.extend_from_slice(self.name.0.as_bytes());
+    }
+}
+
+impl Kind {
+    /// The kind of a byte.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn from_u8(value: u8) -> Result<Self, WireError> {
+        Ok(match value {
+            0 => Self::File,
+            1 => Self::Folder,
+            value => return Err(WireError::UnknownVariant { field: "kind of a file", value }),
+        })
     }
 }
 
@@ -172,13 +200,17 @@ impl FileName {
     /// # Errors
     /// When `name` breaks one of the rules of [`FileName`].
     pub fn new(name: &str) -> Result<Self, WireError> {
+        Self::check(name).map(|()| Self(name.to_owned()))
+    }
+
+    pub(crate) fn check(name: &str) -> Result<(), WireError> {
         if name.len() > Self::MAX_LEN {
             return Err(WireError::TooLong { field: "file name", limit: Self::MAX_LEN });
         }
         if matches!(name, "" | "." | "..") || name.chars().any(is_unfit_for_a_name) {
             return Err(WireError::NotCanonical("file name"));
         }
-        Ok(Self(name.to_owned()))
+        Ok(())
     }
 
     /// The name.
@@ -217,15 +249,16 @@ mod tests {
     }
 
     #[test]
-    fn no_length_is_taken_for_something_else() {
-        let offer = |length| Offer { length, sha256: [7; 32], name: FileName("a".to_owned()) };
-        let parsed = |length| {
-            let mut data = Vec::new();
-            offer(length).emit(TransferId(1), &mut data);
-            Offer::parse(&data).map(|(_, offer)| offer.length)
-        };
-        assert_eq!(parsed(LOOKING - 1), Ok(LOOKING - 1));
-        assert_eq!(parsed(LOOKING), Err(WireError::NotCanonical("length of a file")));
+    fn a_kind_that_is_none_is_refused() {
+        let name = FileName::new("a").unwrap();
+        let offer = Offer { kind: Kind::File, length: LENGTHS - 1, sha256: [7; 32], name };
+        let mut data = Vec::new();
+        offer.emit(TransferId(1), &mut data);
+        for (kind, expected) in [(0, Some(Kind::File)), (1, Some(Kind::Folder)), (2, None)] {
+            data[8] = kind;
+            let parsed = Offer::parse(&data).map(|(_, offer)| (offer.kind, offer.length));
+            assert_eq!(parsed.ok(), expected.map(|kind| (kind, LENGTHS - 1)));
+        }
     }
 
     #[test]
@@ -237,8 +270,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn offers_round_trip(id: u64, length in 0..LOOKING, sha256: [u8; 32], name in "[a-z文 .]{1,40}x") {
-            let offer = Offer { length, sha256, name: FileName::new(&name).unwrap() };
+        fn offers_round_trip(id: u64, is_folder: bool, length in 0..LENGTHS, sha256: [u8; 32], name in "[a-z文 .]{1,40}x") {
+            let kind = if is_folder { Kind::Folder } else { Kind::File };
+            let offer = Offer { kind, length, sha256, name: FileName::new(&name).unwrap() };
             let mut data = Vec::new();
             offer.emit(TransferId(id), &mut data);
             prop_assert_eq!(data.len(), Offer::HEAD_LEN + usize::from(data[Offer::HEAD_LEN - 1]));

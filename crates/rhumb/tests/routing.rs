@@ -29,6 +29,7 @@ mod domain_receivers;
 mod domain_removal;
 mod domain_renewal;
 mod domains;
+mod folders;
 mod for_one;
 mod groups;
 mod hello_flood;

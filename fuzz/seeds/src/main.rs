@@ -27,7 +27,8 @@ use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
-use rhumb_wire::transfer::{FileName, Offer, TransferId};
+use rhumb_wire::folder::{Entry, EntryKind, Listing};
+use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId};
 use rhumb_wire::{
     Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, Rights, Role, Scope,
     Statement,
@@ -59,6 +60,7 @@ fn main() -> std::io::Result<()> {
         ("mpc", mpc::messages().expect("the parties agree")),
         ("session", vec![session_parameters()]),
         ("transfer", offers()),
+        ("folder", listings()),
     ];
     for (target, examples) in targets {
         let folder = Path::new(&folder).join(target);
@@ -311,9 +313,20 @@ fn session_parameters() -> Vec<u8> {
     )
 }
 
+fn listings() -> Vec<Vec<u8>> {
+    let file = EntryKind::File { length: 7, is_executable: true };
+    let entries = [("bin", EntryKind::Folder), ("bin/run", file)];
+    let entries = entries.map(|(path, kind)| Entry { path: path.to_owned(), kind });
+    let listing = Listing::new(entries.to_vec()).expect("a list");
+    vec![example(
+        |out| out.extend(&listing.emit()[Listing::HEAD_LEN..]),
+        |bytes| Listing::parse(bytes).is_ok(),
+    )]
+}
+
 fn offers() -> Vec<Vec<u8>> {
     let name = FileName::new("picture.png").expect("it names a file");
-    let offer = Offer { length: 1 << 20, sha256: [8; 32], name };
+    let offer = Offer { kind: Kind::File, length: 1 << 20, sha256: [8; 32], name };
     let id = TransferId(0x0123_4567_89AB_CDEF);
     vec![example(|out| offer.emit(id, out), |bytes| Offer::parse(bytes).is_ok())]
 }

@@ -18,21 +18,70 @@ class Offer:
     length: int
     sha256: bytes
     name: str
+    kind: int = 0
 
     def encode(self) -> bytes:
         """The first bytes of the stream."""
         name = self.name.encode()
-        head = self.transfer.to_bytes(8, "big") + self.length.to_bytes(8, "big") + self.sha256
-        return head + bytes([len(name)]) + name
+        head = self.transfer.to_bytes(8, "big") + bytes([self.kind]) + self.length.to_bytes(7, "big")
+        return head + self.sha256 + bytes([len(name)]) + name
 
     @classmethod
     def parse(cls, octets: bytes) -> "Offer":
         """Reads the first bytes of a stream."""
         reader = Reader(octets, "offer")
-        transfer, length, sha256 = reader.integer(8), reader.integer(8), reader.take(32)
+        transfer, kind, length, sha256 = reader.integer(8), reader.integer(1), reader.integer(7), reader.take(32)
+        if kind > 1:
+            raise Malformed("offer: neither a file nor a folder")
         name = checked_file_name(reader.take(reader.integer(1)))
         reader.end()
-        return cls(transfer, length, sha256, name)
+        return cls(transfer, length, sha256, name, kind)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is in a folder: kind 0 is a folder, 1 a file, 2 one that may be executed."""
+
+    path: str
+    kind: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the content of a folder begins with, without its length."""
+
+    entries: tuple
+
+    def encode(self) -> bytes:
+        """The list."""
+        parts = []
+        for entry in self.entries:
+            path = entry.path.encode()
+            parts.append(bytes([entry.kind]) + entry.length.to_bytes(8, "big") + len(path).to_bytes(2, "big") + path)
+        return b"".join(parts)
+
+    @classmethod
+    def parse(cls, octets: bytes) -> "Listing":
+        """Reads a list, and refuses what leads out of its folder."""
+        reader = Reader(octets, "list of a folder")
+        entries, folders, last, total = [], {()}, (), 0
+        if len(octets) > 1 << 24:
+            raise Malformed("list of a folder: too long")
+        while reader.left():
+            kind, length, path = reader.integer(1), reader.integer(8), reader.vector(2)
+            names = tuple(checked_file_name(name).encode() for name in path.split(b"/"))
+            if kind > 2 or (kind == 0 and length) or len(path) > 1024 or len(names) > 32:
+                raise Malformed("list of a folder: an entry that there is not")
+            if names <= last or names[:-1] not in folders:
+                raise Malformed("list of a folder: out of order, or outside")
+            if kind == 0:
+                folders.add(names)
+            last, total = names, total + length
+            entries.append(Entry(path.decode(), kind, length))
+        if len(entries) > 1 << 16 or total >= (1 << 56) - (1 << 25):
+            raise Malformed("list of a folder: too much")
+        return cls(tuple(entries))
 
 
 def checked_file_name(octets: bytes) -> str:

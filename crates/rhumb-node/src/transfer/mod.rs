@@ -7,9 +7,9 @@
 //! 4. when it has all it compares the SHA-256, and says so.
 //!
 //! A stream that breaks, because its connection is lost or another server answers for the name, is
-//! followed by another one with the same offer, and the receiver says where to go on. What it has is
-//! the same content of the same sender for the same name, whatever the number of the transfer: from
-//! another stream, from a process of the sender that is no more, or, where the place for it keeps
+//! followed by another one with the same offer, and the receiver says where to go on. What it has
+//! is the same content of the same sender for the same name, whatever the number of the transfer:
+//! from another stream, from a process of the sender that is no more, or, where the place for it keeps
 //! that, from an earlier process of its own. `sending` and `receiving` are the two ends, `arrivals`
 //! gives streams to those who receive.
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest;
 use rhumb_end::{EndError, StreamError};
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, LOOKING, Offer, Verdict};
+use rhumb_wire::transfer::{CancelReason, Kind, LOOKING, Offer, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout, timeout_at};
@@ -39,6 +39,8 @@ pub struct ReceiveReport {
     pub from: Name,
     /// Who it was for: the node, or a name that it serves.
     pub to: Name,
+    /// A file or a folder.
+    pub kind: Kind,
     /// What they call it: one plain file name.
     pub file_name: String,
     /// Its bytes.
@@ -157,6 +159,7 @@ async fn take(
     Ok(ReceiveReport {
         from,
         to,
+        kind: offer.kind,
         file_name: offer.name.as_str().to_owned(),
         bytes: offer.length,
         resumed_from,
@@ -173,8 +176,8 @@ impl Offered {
 
     /// Whether it is the same content, of the same sender, for the same name.
     pub(super) fn is_content_of(&self, other: &Self) -> bool {
-        (self.from, self.to, self.offer.length, self.offer.sha256)
-            == (other.from, other.to, other.offer.length, other.offer.sha256)
+        let content = |it: &Offer| (it.kind, it.length, it.sha256);
+        (self.from, self.to, content(&self.offer)) == (other.from, other.to, content(&other.offer))
     }
 }
 
@@ -224,25 +227,8 @@ impl<P: FnMut(u64)> Incoming<P> {
     ) -> Result<(), TransferError> {
         let looked_at = Arc::new(AtomicU64::new(0));
         let (length, looks) = (self.offer.length, Arc::clone(&looked_at));
-        let (mut other, mut is_heard) = (None, true);
-        let found = {
-            let looking = self.work(move |content| content.recall(length, &looks));
-            tokio::pin!(looking);
-            loop {
-                tokio::select! {
-                    biased;
-                    found = &mut looking => break found,
-                    Some(newer) = again.recv() => {
-                        let stream = &mut other.insert(newer).stream;
-                        is_heard = tell_looking(stream, &looked_at).await;
-                    }
-                    () = sleep(SAYS_EVERY), if is_heard => {
-                        let stream = other.as_mut().map_or(&mut *stream, |it| &mut it.stream);
-                        is_heard = tell_looking(stream, &looked_at).await;
-                    }
-                }
-            }
-        };
+        let looking = self.work(move |content| content.recall(length, &looks));
+        let (found, other) = attended(looking, stream, again, &looked_at).await;
         if let Some(other) = other {
             *stream = self.go_on_by(other);
         }
@@ -399,9 +385,14 @@ impl<P: FnMut(u64)> Incoming<P> {
                 return Ok(End::Broken(TransferError::Corrupt));
             }
         } else if !self.is_finished {
-            let name = self.offer.name.clone();
-            self.work(move |content| content.sink.finish(&name)).await?;
+            let (name, looked_at) = (self.offer.name.clone(), AtomicU64::new(self.offer.length));
+            let finishing = self.work(move |content| content.sink.finish(&name));
+            let (finished, other) = attended(finishing, stream, again, &looked_at).await;
+            finished?;
             self.is_finished = true;
+            if let Some(other) = other {
+                return Ok(End::Replaced(Box::new(other)));
+            }
         }
         let mut last = self.offer.length.to_be_bytes().to_vec();
         last.push(verdict as u8);
@@ -442,6 +433,31 @@ async fn gather(
         }
     }
     Ok(Gathered::Bytes(filled))
+}
+
+/// Does something that takes its time, and tells the sender so; by another stream, if he comes with
+/// one meanwhile, which is returned.
+async fn attended<T>(
+    work: impl Future<Output = T>,
+    stream: &mut Stream,
+    again: &mut mpsc::Receiver<Again>,
+    looked_at: &AtomicU64,
+) -> (T, Option<Again>) {
+    tokio::pin!(work);
+    let (mut other, mut is_heard) = (None::<Again>, true);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return (done, other),
+            Some(newer) = again.recv() => {
+                is_heard = tell_looking(&mut other.insert(newer).stream, looked_at).await;
+            }
+            () = sleep(SAYS_EVERY), if is_heard => {
+                let stream = other.as_mut().map_or(&mut *stream, |it| &mut it.stream);
+                is_heard = tell_looking(stream, looked_at).await;
+            }
+        }
+    }
 }
 
 /// Tells a sender that what is there from before is looked at; `false` when he cannot be told.

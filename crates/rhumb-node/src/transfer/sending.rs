@@ -8,7 +8,7 @@ use aws_lc_rs::rand;
 use rhumb_end::EndError;
 use rhumb_wire::Name;
 use rhumb_wire::transfer::{CancelReason, LOOKING, Offer, TransferId, Verdict};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::{GIVES_UP_AFTER, PART_LEN, PORT, ReadAt, SAYS_EVERY, TransferError};
@@ -161,9 +161,18 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
         };
         let read = async {
             let (mut arrived, mut stands_since) = (from, now().instant);
+            let mut looks = Looks::default();
             while arrived < length {
                 let before = arrived;
-                arrived = arrived_now(&mut reading, before, length).await?;
+                match looks.hear(answer(reading.read_u64()).await?, length)? {
+                    Some(said) if said < before => return Err(NONSENSE.into()),
+                    Some(said) => arrived = said,
+                    // All is there, and he is busy with it.
+                    None => {
+                        (self.moved_at, stands_since) = (now().instant, now().instant);
+                        continue;
+                    }
+                }
                 self.note(arrived);
                 // He may be heard and not hear: another server answers for the name now.
                 if arrived > before || arrived == written.load(Ordering::Relaxed) {
@@ -192,20 +201,12 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
 
     /// Where to go on from, once the receiver has looked at what it has.
     async fn first_answer(&mut self, stream: &mut Stream) -> Result<u64, TransferError> {
-        let (mut looked_at, mut moved_at) = (0, now().instant);
+        let mut looks = Looks::default();
         loop {
             let said = answer(stream.read_u64()).await?;
-            let Some(looking) = said.checked_sub(LOOKING) else {
-                return if said <= self.offer.length { Ok(said) } else { Err(NONSENSE) };
-            };
-            if looking > looked_at {
-                (looked_at, moved_at) = (looking, now().instant);
-                self.moved_at = moved_at;
-            } else if now().instant.saturating_duration_since(moved_at) >= GIVES_UP_AFTER {
-                return Err(TransferError::NoProgress);
-            }
-            if looking > self.offer.length {
-                return Err(NONSENSE);
+            match looks.hear(said, self.offer.length)? {
+                Some(arrived) => return Ok(arrived),
+                None => self.moved_at = now().instant,
             }
         }
     }
@@ -248,16 +249,26 @@ impl From<TransferError> for Broken {
     }
 }
 
-/// How much the receiver says that it has: at least `before`, and at most `length`.
-async fn arrived_now(
-    reading: &mut (impl AsyncRead + Unpin),
-    before: u64,
-    length: u64,
-) -> Result<u64, TransferError> {
-    let arrived = answer(reading.read_u64()).await?;
-    match (before..=length).contains(&arrived) {
-        true => Ok(arrived),
-        false => Err(NONSENSE),
+/// What a receiver says while it looks at what it has.
+#[derive(Default)]
+struct Looks(Option<(u64, Instant)>);
+
+impl Looks {
+    /// How much the receiver has; `None` while it looks.
+    fn hear(&mut self, said: u64, length: u64) -> Result<Option<u64>, TransferError> {
+        let looked_at = said.checked_sub(LOOKING);
+        if looked_at.unwrap_or(said) > length {
+            return Err(NONSENSE);
+        }
+        let Some(looked_at) = looked_at else { return Ok(Some(said)) };
+        let (_, since) = *match &mut self.0 {
+            Some(before) if before.0 == looked_at => before,
+            before => before.insert((looked_at, now().instant)),
+        };
+        match now().instant.saturating_duration_since(since) < LOOKS_FOR {
+            true => Ok(None),
+            false => Err(TransferError::NoProgress),
+        }
     }
 }
 
@@ -288,5 +299,8 @@ const NONSENSE: TransferError = TransferError::EndedByPeer(CancelReason::Nonsens
 const STANDS_FOR: Duration = SAYS_EVERY.saturating_mul(3);
 /// A name that is there and takes nothing may be between two files.
 const NOTHING_OFFERED: Duration = Duration::from_secs(5);
+/// A receiver that says the same for so long does not look at anything: what takes it longest is to
+/// make a large folder.
+const LOOKS_FOR: Duration = Duration::from_mins(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

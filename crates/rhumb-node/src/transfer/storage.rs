@@ -101,6 +101,12 @@ impl WriteAt for File {
     }
 }
 
+impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
+    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        (**self).read_exact_at(offset, buffer)
+    }
+}
+
 impl ReadAt for &[u8] {
     fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let bytes = usize::try_from(offset)

@@ -1,7 +1,8 @@
-//! Section 9: the header of payloads, and the offers of files.
+//! Section 9: the header of payloads, the offers of files, and the lists of folders.
 
+use rhumb_wire::folder::{Entry, EntryKind, Listing};
 use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
-use rhumb_wire::transfer::{FileName, Offer, TransferId};
+use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId};
 use serde_json::json;
 
 use super::file::{File, hex};
@@ -45,10 +46,11 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
 
 fn offers(file: &mut File) {
     let name = FileName::new("käse.txt").unwrap();
-    let offer = Offer { length: 5_000_000_000, sha256: [0xCC; 32], name };
+    let offer = Offer { kind: Kind::File, length: 5_000_000_000, sha256: [0xCC; 32], name };
     let fields = json!({
         // As text: it has more bits than some readers of JSON keep.
         "transfer": format!("{:016x}", TRANSFER.0),
+        "kind": 0,
         "length": offer.length,
         "sha256": hex(&offer.sha256),
         "name": "käse.txt",
@@ -72,8 +74,61 @@ fn offers(file: &mut File) {
         ("a file name with a line separator", named("a\u{2028}b".as_bytes())),
         ("a file name not UTF-8", named(b"a\xFF")),
         ("a byte too many", too_many),
+        ("a third kind", [&bytes[..8], &[2], &bytes[9..]].concat()),
     ] {
         file.refused("9.1", "offer", name, &bytes, Offer::parse(&bytes));
+    }
+    listings(file);
+}
+
+fn listings(file: &mut File) {
+    let entry = |path: &str, kind| Entry { path: path.to_owned(), kind };
+    let of_file = |length, is_executable| EntryKind::File { length, is_executable };
+    let entries = vec![
+        entry("bin", EntryKind::Folder),
+        entry("bin/run", of_file(5, true)),
+        entry("bin-old", EntryKind::Folder),
+        entry("käse.txt", of_file(4_000_000_000, false)),
+    ];
+    let fields = json!({ "entries": [
+        { "path": "bin", "kind": 0, "length": 0 },
+        { "path": "bin/run", "kind": 2, "length": 5 },
+        { "path": "bin-old", "kind": 0, "length": 0 },
+        { "path": "käse.txt", "kind": 1, "length": 4_000_000_000_u64 },
+    ]});
+    let listing = Listing::new(entries).unwrap();
+    let bytes = listing.emit()[Listing::HEAD_LEN..].to_vec();
+    assert_eq!(Listing::parse(&bytes), Ok(listing));
+    file.good("9.1", "list of a folder", "four entries", &fields, &bytes);
+    file.good("9.1", "list of a folder", "nothing", &json!({ "entries": [] }), &[]);
+    let listed = |entries: &[(u8, u64, &[u8])]| {
+        let of = |(kind, length, path): &(u8, u64, &[u8])| {
+            let path_len = (path.len() as u16).to_be_bytes();
+            [&[*kind][..], &length.to_be_bytes(), &path_len, path].concat()
+        };
+        entries.iter().flat_map(of).collect::<Vec<_>>()
+    };
+    let deep = (1..=33_usize).map(|depth| vec!["d"; depth].join("/")).collect::<Vec<_>>();
+    let deep: Vec<_> = deep.iter().map(|path| (0, 0, path.as_bytes())).collect();
+    for (name, bytes) in [
+        ("a path that leads out", listed(&[(1, 0, b"..")])),
+        ("a path from the root", listed(&[(1, 0, b"/a")])),
+        ("a path with a dot", listed(&[(0, 0, b"a"), (1, 0, b"a/./b")])),
+        ("a path that ends with a slash", listed(&[(0, 0, b"a/")])),
+        ("a path of nothing", listed(&[(1, 0, b"")])),
+        ("a path not UTF-8", listed(&[(1, 0, b"a\xFF")])),
+        ("a path with a backslash", listed(&[(1, 0, b"a\\b")])),
+        ("a file in a folder that is not listed", listed(&[(1, 0, b"a/b")])),
+        ("a file in a file", listed(&[(1, 0, b"a"), (1, 0, b"a/b")])),
+        ("a path twice", listed(&[(1, 0, b"a"), (1, 0, b"a")])),
+        ("paths out of order", listed(&[(1, 0, b"b"), (1, 0, b"a")])),
+        ("a folder with bytes", listed(&[(0, 1, b"a")])),
+        ("a fourth kind of entry", listed(&[(3, 0, b"a")])),
+        ("33 names deep", listed(&deep)),
+        ("files of more bytes than there are", listed(&[(1, 1 << 56, b"a")])),
+        ("a byte missing", bytes[..bytes.len() - 1].to_vec()),
+    ] {
+        file.refused("9.1", "list of a folder", name, &bytes, Listing::parse(&bytes));
     }
 }
 

@@ -2,8 +2,8 @@
 //! that it serves by AdCert, put into a folder.
 //!
 //! Rules say who may send, and bounds how much; what is refused is told in a line, as long as that
-//! is little. A file is a part in a hidden folder ([`parts`]) and gets its own name once its SHA-256
-//! is right. Nothing is ever overwritten: a name that is taken gets a number.
+//! is little. A file or a folder is a part in a hidden folder ([`parts`]), and gets its own name
+//! once its SHA-256 is right. Nothing is ever overwritten: a name that is taken gets a number.
 
 use std::fmt;
 use std::io;
@@ -28,7 +28,7 @@ use rhumb_node::transfer::{Offered, WriteAt};
 use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
 use rhumb_trust::AdCert;
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, FileName};
+use rhumb_wire::transfer::{CancelReason, FileName, Kind};
 use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -37,8 +37,9 @@ use tokio::task::JoinSet;
 
 use notices::Notices;
 use parts::{Part, Parts};
-use room::{NoRoom, Promise, Room};
+use room::{NoRoom, Promise, Room, Use};
 
+mod folders;
 mod notices;
 mod parts;
 mod report;
@@ -190,7 +191,8 @@ async fn receive(node: &Node, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> 
     let open = move |offered: &Offered| {
         let (part, promise) = door.take(offered, at.has_chosen(offered.from))?;
         bar_of_offer.begin(offered.offer.name.as_str(), offered.offer.length);
-        Ok(Inbound { part, promise, kept: Arc::clone(&kept_at) })
+        let kind = offered.offer.kind;
+        Ok(Inbound { part, promise, kind, kept: Arc::clone(&kept_at) })
     };
     let report = node.receive_file(open, move |bytes| progress.advance(bytes)).await;
     bar.end();
@@ -204,6 +206,7 @@ async fn receive(node: &Node, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> 
 struct Inbound {
     part: Part,
     promise: Promise,
+    kind: Kind,
     /// Where it was put.
     kept: Arc<Mutex<Option<PathBuf>>>,
 }
@@ -230,7 +233,14 @@ impl WriteAt for Inbound {
     }
 
     fn finish(&mut self, name: &FileName) -> io::Result<()> {
-        let path = self.part.keep(name)?;
+        let kept = self.part.keep(name, self.kind);
+        if let Err(error) = &kept
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            // It is what its sender offers, and never a folder.
+            self.part.clear()?;
+        }
+        let path = kept?;
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
         Ok(())
     }
@@ -253,7 +263,13 @@ impl Door {
             CancelReason::WriteFailed
         })?;
         let length = offered.offer.length;
-        let promise = || self.room.promise(length, part.there(), !is_chosen);
+        // A folder is made of its part, beside it.
+        let most = match offered.offer.kind {
+            Kind::File => length,
+            Kind::Folder => length.saturating_mul(2),
+        };
+        let takes = Use { most, there: part.there() };
+        let promise = || self.room.promise(length, takes, !is_chosen);
         let promised = promise().or_else(|why| {
             if !is_chosen || why != NoRoom::DiskFull {
                 return Err(why);
@@ -412,6 +428,7 @@ impl Serialize for Received {
             "to": self.report.to.to_string(),
             "bytes": self.report.bytes,
             "resumed_from": self.report.resumed_from,
+            "is_folder": self.report.kind == Kind::Folder,
             "sha256": HEXLOWER.encode(&self.report.sha256),
             "seconds": self.report.elapsed.as_secs_f64(),
         })

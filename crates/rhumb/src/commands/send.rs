@@ -1,6 +1,8 @@
-//! `rhumb send`: a file to a name. It arrives whole and with the same SHA-256, or this fails. The
-//! node that runs for this user sends it, if there is one and nothing says how to join instead.
+//! `rhumb send`: a file or a folder to a name. It arrives whole and with the same SHA-256, or this
+//! fails. The node that runs for this user sends it, if there is one and nothing says how to join
+//! instead.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
@@ -15,10 +17,13 @@ use rhumb_daemon::output::{Form, bytes_text, rate_text, resumed_text};
 use rhumb_daemon::progress::Bar;
 use rhumb_daemon::running::{Request, Running, Sent, by_running};
 use rhumb_node::Node;
-use rhumb_node::transfer::sha256_of;
+use rhumb_node::transfer::{ReadAt, sha256_of};
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{FileName, Offer};
+use rhumb_wire::transfer::{FileName, Kind, Offer};
 use serde::Serialize;
+use tree::Tree;
+
+mod tree;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -29,27 +34,29 @@ pub(crate) fn run(
     form: Form,
 ) -> Outcome {
     check_peer(settings, arguments.to)?;
-    let (file, offer) = open(&arguments.file)?;
+    let Outgoing { content, offer, left_out } = Outgoing::open(&arguments.file)?;
+    // One of the two below takes it.
+    let content = Cell::new(Some(content));
+    let taken = || content.take().ok_or_else(|| Failure::operation_text("it is sent already"));
     let stopped = || Err(Failure::operation_text("stopped before the file had arrived"));
-    let lent = file.try_clone().map_err(Failure::operation)?;
-    let by_it = by_running(&arguments.node, with_parent, stopped(), |running| {
-        send_by(running, arguments.to, lent, &offer, bar)
+    let by_it = by_running(&arguments.node, with_parent, stopped(), async |running| {
+        send_by(running, arguments.to, taken()?, &offer, bar).await
     });
     let sent = by_it.unwrap_or_else(|| {
-        joined(settings, with_parent, stopped(), |node| {
-            send(node, arguments.to, file, offer.clone(), bar)
+        joined(settings, with_parent, stopped(), async |node| {
+            send(node, arguments.to, taken()?, offer.clone(), bar).await
         })
     });
     bar.end();
     let sent = sent?;
-    form.print(&Report { to: arguments.to, offer, sent });
+    form.print(&Report { to: arguments.to, offer, left_out, sent });
     Ok(())
 }
 
-async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outcome<Sent> {
+async fn send(node: Node, to: Name, content: Content, offer: Offer, bar: &Bar) -> Outcome<Sent> {
     bar.begin(offer.name.as_str(), offer.length);
     let progress = bar.clone();
-    let sent = node.send_file(to, file, offer, move |bytes| progress.advance(bytes));
+    let sent = node.send_file(to, content, offer, move |bytes| progress.advance(bytes));
     sent.await.map(Sent::from).map_err(Failure::operation)
 }
 
@@ -57,7 +64,7 @@ async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outc
 async fn send_by(
     running: Running,
     to: Name,
-    file: File,
+    content: Content,
     offer: &Offer,
     bar: &Bar,
 ) -> Outcome<Sent> {
@@ -65,33 +72,55 @@ async fn send_by(
     let request = Request::Send {
         to: to.to_string(),
         file: offer.name.to_string(),
+        is_folder: offer.kind == Kind::Folder,
         length: offer.length,
         sha256: HEXLOWER.encode(&offer.sha256),
     };
-    running.send(&request, file, |bytes| bar.advance(bytes)).await
+    running.send(&request, content, |bytes| bar.advance(bytes)).await
 }
 
-/// The file, and what is said of it before it is sent.
-fn open(path: &Path) -> Outcome<(File, Offer)> {
-    let refuse = |problem: &dyn fmt::Display| {
-        Failure::setup_text(format!("cannot send {}: {problem}", path.display()))
-    };
-    let mut file = File::open(path).map_err(|error| refuse(&error))?;
-    let metadata = file.metadata().map_err(|error| refuse(&error))?;
-    if !metadata.is_file() {
-        return Err(refuse(&"it is no regular file; give one, or pack it with tar first"));
+/// The bytes of a file or a folder.
+type Content = Box<dyn ReadAt + Send>;
+
+/// A file or a folder, and what is said of it before it is sent.
+struct Outgoing {
+    content: Content,
+    offer: Offer,
+    /// What in the folder is not sent.
+    left_out: Vec<String>,
+}
+
+impl Outgoing {
+    fn open(path: &Path) -> Outcome<Self> {
+        let refuse = |problem: &dyn fmt::Display| {
+            Failure::setup_text(format!("cannot send {}: {problem}", path.display()))
+        };
+        let file = File::open(path).map_err(|error| refuse(&error))?;
+        let metadata = file.metadata().map_err(|error| refuse(&error))?;
+        let (kind, mut content, length, left_out): (_, Content, _, _) = if metadata.is_dir() {
+            let (tree, left_out) = Tree::of(path)?;
+            let length = tree.length();
+            (Kind::Folder, Box::new(tree), length, left_out)
+        } else if metadata.is_file() {
+            (Kind::File, Box::new(file), metadata.len(), Vec::new())
+        } else {
+            return Err(refuse(&"it is neither a regular file nor a folder"));
+        };
+        // Of `.` and the like as well.
+        let whole = path.canonicalize().map_err(|error| refuse(&error))?;
+        let name = path.file_name().or(whole.file_name()).and_then(|name| name.to_str());
+        let name = FileName::new(name.unwrap_or_default()).map_err(|error| {
+            refuse(&format_args!("its name cannot travel ({error}); rename it"))
+        })?;
+        let sha256 = sha256_of(&mut content, length).map_err(|error| refuse(&error))?;
+        Ok(Self { content, offer: Offer { kind, length, sha256, name }, left_out })
     }
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let name = FileName::new(name)
-        .map_err(|error| refuse(&format_args!("its name cannot travel ({error}); rename it")))?;
-    let length = metadata.len();
-    let sha256 = sha256_of(&mut file, length).map_err(|error| refuse(&error))?;
-    Ok((file, Offer { length, sha256, name }))
 }
 
 struct Report {
     to: Name,
     offer: Offer,
+    left_out: Vec<String>,
     sent: Sent,
 }
 
@@ -100,6 +129,8 @@ impl Serialize for Report {
         serde_json::json!({
             "sent": self.offer.name.as_str(),
             "to": self.to.to_string(),
+            "is_folder": self.offer.kind == Kind::Folder,
+            "left_out": self.left_out,
             "bytes": self.sent.bytes,
             "sha256": HEXLOWER.encode(&self.offer.sha256),
             "seconds": self.sent.seconds,
@@ -122,6 +153,16 @@ impl fmt::Display for Report {
             resumed_text(resumed_from),
             self.to,
             rate_text(bytes - resumed_from, Duration::from_secs_f64(seconds))
-        )
+        )?;
+        match &self.left_out[..] {
+            [] => Ok(()),
+            [first, others @ ..] => {
+                write!(f, "; links and what is no file are left out: {first}")?;
+                match others.len() {
+                    0 => Ok(()),
+                    others => write!(f, ", and {others} more"),
+                }
+            }
+        }
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! 1. A part has the name of what it is: content, sender, and the name that it is for. So nobody
 //!    goes on with, or learns of, what another one has sent.
-//! 2. Beside it is a mark: how much of it is on the disk for good, and the SHA-256 of that. What the
-//!    mark does not say does not count, and what it says is read and hashed again.
-//! 3. A file that is whole gets its own name, and the part is no more.
+//! 2. Beside it is a mark: how much of it is on the disk for good, and the SHA-256 of that. What
+//!    the mark does not say does not count, and what it says is read and hashed again.
+//! 3. A file that is whole gets its own name, a folder is made of its part, and that is no more.
 //!
 //! Parts that nobody went on with for a week go. Those of strangers are bounded, and are the first
 //! to go when the disk is full. What somebody else has put in the place of a part is not followed.
@@ -20,9 +20,11 @@ use std::time::{Duration, SystemTime};
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
 use rhumb_node::transfer::{Offered, WriteAt};
-use rhumb_wire::transfer::FileName;
+use rhumb_wire::transfer::{FileName, Kind};
 use rustix::fs::OFlags;
 use tempfile::{NamedTempFile, TempPath};
+
+use super::folders;
 
 /// The parts of a folder.
 #[derive(Debug)]
@@ -158,6 +160,15 @@ impl Parts {
         let _ = std::fs::remove_dir(&self.hidden);
     }
 
+    /// Where something of this name may go, the first that is free.
+    fn names(&self, name: &FileName) -> impl Iterator<Item = PathBuf> {
+        let (folder, name) = (self.folder.clone(), name.clone());
+        (0..MAX_NUMBER).map(move |number| match number {
+            0 => folder.join(name.as_str()),
+            number => folder.join(format!("{name}.{number}")),
+        })
+    }
+
     fn idle(&self) -> Vec<Idle> {
         if !self.is_private() {
             return Vec::new();
@@ -174,24 +185,26 @@ impl Part {
         self.mark.as_ref().map_or(0, |mark| mark.length)
     }
 
-    /// Gives a whole file its name, or the first of `name.1`, `name.2` and so on that is free.
+    /// Gives what is whole its name, or the first of `name.1`, `name.2` and so on that is free.
     /// Others may read it from then on, as far as the umask lets them.
-    pub(super) fn keep(&mut self, name: &FileName) -> io::Result<PathBuf> {
+    pub(super) fn keep(&mut self, name: &FileName, kind: Kind) -> io::Result<PathBuf> {
+        let kept = match kind {
+            Kind::File => self.keep_file(name)?,
+            Kind::Folder => self.keep_folder(name)?,
+        };
+        self.is_over = true;
+        File::open(&self.parts.folder)?.sync_all()?;
+        Ok(kept)
+    }
+
+    fn keep_file(&mut self, name: &FileName) -> io::Result<PathBuf> {
         self.file.set_permissions(ordinary_permissions(&self.parts.folder)?)?;
         self.file.sync_all()?;
         let path = TempPath::try_from_path(self.path.clone())?;
         let mut file = NamedTempFile::from_parts(self.file.try_clone()?, path);
-        for number in 0..MAX_NUMBER {
-            let path = match number {
-                0 => self.parts.folder.join(name.as_str()),
-                number => self.parts.folder.join(format!("{name}.{number}")),
-            };
+        for path in self.parts.names(name) {
             match file.persist_noclobber(&path) {
-                Ok(_) => {
-                    self.is_over = true;
-                    File::open(&self.parts.folder)?.sync_all()?;
-                    return Ok(path);
-                }
+                Ok(_) => return Ok(path),
                 Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
                     file = error.file;
                 }
@@ -201,10 +214,20 @@ impl Part {
                 }
             }
         }
-        tracing::warn!(
-            "the folder has {MAX_NUMBER} files of one name already: move some away, or the next is refused, too"
-        );
-        Err(io::ErrorKind::AlreadyExists.into())
+        let _ = file.into_temp_path().keep();
+        Err(too_many())
+    }
+
+    fn keep_folder(&mut self, name: &FileName) -> io::Result<PathBuf> {
+        let whole = self.path.with_extension(STAGED).join(name.as_str());
+        folders::unpack(&self.file, &whole)?;
+        for path in self.parts.names(name) {
+            match folders::rename_to_new(&whole, &path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => return other.map(|()| path),
+            }
+        }
+        Err(too_many())
     }
 }
 
@@ -215,6 +238,7 @@ impl Drop for Part {
             let _ = std::fs::remove_file(&self.path);
             let _ = self.mark.take().map(|mark| std::fs::remove_file(mark.path));
         }
+        let _ = std::fs::remove_dir_all(self.path.with_extension(STAGED));
         let _ = self.file.unlock();
         self.parts.tidy();
     }
@@ -270,9 +294,9 @@ impl Idle {
         let name = path.file_name()?.to_str()?;
         let is_strangers = name.ends_with(STRANGERS_PART);
         if !name.ends_with(PART) {
-            // A part is made before its mark, and goes before it.
+            // A part is made before what is beside it, and goes before that.
             if !path.with_extension(PART_END).exists() {
-                let _ = std::fs::remove_file(&path);
+                let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
             }
             return None;
         }
@@ -291,6 +315,7 @@ impl Idle {
     fn remove(&self) {
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(mark_path(&self.path));
+        let _ = std::fs::remove_dir_all(self.path.with_extension(STAGED));
     }
 }
 
@@ -361,11 +386,19 @@ fn mark_path(part: &Path) -> PathBuf {
 /// Says content, sender and the name that it is for, to whoever knows them.
 fn name_of(Offered { from, to, offer, .. }: &Offered, is_strangers: bool) -> String {
     let mut hash = digest::Context::new(&digest::SHA256);
-    for part in [&b"rhumb part"[..], &from.0, &to.0, &offer.length.to_be_bytes(), &offer.sha256] {
+    let (kind, length) = ([offer.kind as u8], offer.length.to_be_bytes());
+    for part in [&b"rhumb part"[..], &from.0, &to.0, &kind, &length, &offer.sha256] {
         hash.update(part);
     }
     let key = HEXLOWER.encode(hash.finish().as_ref());
     format!("{key}{}", if is_strangers { STRANGERS_PART } else { PART })
+}
+
+fn too_many() -> io::Error {
+    tracing::warn!(
+        "the folder has {MAX_NUMBER} files of one name already: move some away, or the next is refused, too"
+    );
+    io::ErrorKind::AlreadyExists.into()
 }
 
 /// Those that a new file gets here.
@@ -383,6 +416,8 @@ const PART: &str = ".part";
 const PART_END: &str = "part";
 const STRANGERS_PART: &str = ".stranger.part";
 const MARK: &str = "mark";
+/// Where a folder is put together.
+const STAGED: &str = "folder";
 const PRIVATE: u32 = 0o600;
 const PRIVATE_FOLDER: u32 = 0o700;
 /// To make that folder while others remove it.
@@ -407,7 +442,7 @@ mod tests {
 
     fn offered(from: u8, content: u8) -> Offered {
         let name = FileName::new("file").unwrap();
-        let offer = Offer { length: 8, sha256: [content; 32], name };
+        let offer = Offer { kind: Kind::File, length: 8, sha256: [content; 32], name };
         Offered::new(Name([from; 32]), Name([9; 32]), offer)
     }
 
@@ -441,7 +476,7 @@ mod tests {
         assert_eq!(there(&parts, &offered(1, 1), false), 0);
         part.write_all_at(0, b"finished").unwrap();
         let name = FileName::new("name").unwrap();
-        assert_eq!(part.keep(&name).unwrap(), folder.path().join("name"));
+        assert_eq!(part.keep(&name, Kind::File).unwrap(), folder.path().join("name"));
         drop(part);
         assert_eq!(std::fs::read(folder.path().join("name")).unwrap(), b"finished");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -454,7 +489,7 @@ mod tests {
         for (content, expected) in [(1, "file"), (2, "file.1"), (3, "file.2")] {
             let mut part = parts.open(&offered(1, content), false).unwrap();
             part.write_all_at(0, &[b'0' + content]).unwrap();
-            let kept = part.keep(&FileName::new("file").unwrap()).unwrap();
+            let kept = part.keep(&FileName::new("file").unwrap(), Kind::File).unwrap();
             assert_eq!(kept, folder.path().join(expected));
         }
         assert_eq!(std::fs::read_to_string(folder.path().join("file")).unwrap(), "1");

@@ -17,10 +17,19 @@ pub(super) struct Room {
     promises: Mutex<Vec<Weak<AtomicU64>>>,
 }
 
+/// What a file takes of the disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    /// While it is made, at most.
+    pub(super) most: u64,
+    /// Of that, what is there already.
+    pub(super) there: u64,
+}
+
 /// Room for one file, kept until this is dropped.
 #[derive(Debug)]
 pub(super) struct Promise {
-    length: u64,
+    most: u64,
     missing: Arc<AtomicU64>,
 }
 
@@ -50,22 +59,21 @@ impl Room {
         Self { folder: folder.to_owned(), max_size, promises: Mutex::default() }
     }
 
-    /// Keeps room for a file of `length` bytes, of which `there` are on the disk already, from
-    /// somebody whom a rule names or from a stranger.
+    /// Keeps room for a file of `length` bytes, from somebody whom a rule names or from a stranger.
     pub(super) fn promise(
         &self,
         length: u64,
-        there: u64,
+        takes: Use,
         is_strangers: bool,
     ) -> Result<Promise, NoRoom> {
-        self.promise_within(space_of(&self.folder), length, there, is_strangers)
+        self.promise_within(space_of(&self.folder), length, takes, is_strangers)
     }
 
     fn promise_within(
         &self,
         space: Option<Space>,
         length: u64,
-        there: u64,
+        takes: Use,
         is_strangers: bool,
     ) -> Result<Promise, NoRoom> {
         let default = is_strangers.then_some(STRANGERS_MAX_SIZE);
@@ -84,21 +92,21 @@ impl Room {
             .sum();
         if let Some(Space { free, all }) = space {
             let kept_free = (all / KEPT_FREE_PART).min(KEPT_FREE_MOST);
-            let missing = length.saturating_sub(there);
+            let missing = takes.most.saturating_sub(takes.there);
             if missing.saturating_add(promised).saturating_add(kept_free) > free {
                 return Err(NoRoom::DiskFull);
             }
         }
-        let missing = Arc::new(AtomicU64::new(length.saturating_sub(there)));
+        let missing = Arc::new(AtomicU64::new(takes.most.saturating_sub(takes.there)));
         promises.push(Arc::downgrade(&missing));
-        Ok(Promise { length, missing })
+        Ok(Promise { most: takes.most, missing })
     }
 }
 
 impl Promise {
     /// What a transfer's progress tells: `bytes` are on the disk by now.
     pub(super) fn arrived(&self, bytes: u64) {
-        self.missing.store(self.length.saturating_sub(bytes), Ordering::Relaxed);
+        self.missing.store(self.most.saturating_sub(bytes), Ordering::Relaxed);
     }
 }
 
@@ -128,42 +136,64 @@ const KEPT_FREE_MOST: u64 = 1_000_000_000;
 mod tests {
     use super::*;
 
+    fn of(most: u64, there: u64) -> Use {
+        Use { most, there }
+    }
+
     const DISK: Option<Space> = Some(Space { free: 6_000, all: 20_000 });
 
     #[test]
     fn strangers_have_a_bound_and_whoever_is_named_has_the_disk() {
         let room = Room::new(Path::new("."), None);
         let limit = STRANGERS_MAX_SIZE;
-        assert!(room.promise_within(None, limit, 0, true).is_ok());
+        assert!(room.promise_within(None, limit, of(limit, 0), true).is_ok());
         let too_large = NoRoom::TooLarge { limit, for_strangers: true };
-        assert_eq!(room.promise_within(None, limit + 1, 0, true).unwrap_err(), too_large);
-        assert!(room.promise_within(None, u64::MAX, 0, false).is_ok());
+        assert_eq!(
+            room.promise_within(None, limit + 1, of(limit + 1, 0), true).unwrap_err(),
+            too_large
+        );
+        assert!(room.promise_within(None, u64::MAX, of(u64::MAX, 0), false).is_ok());
         let room = Room::new(Path::new("."), Some(10));
         let too_large = NoRoom::TooLarge { limit: 10, for_strangers: false };
         for is_strangers in [false, true] {
-            assert!(room.promise_within(None, 10, 0, is_strangers).is_ok());
-            assert_eq!(room.promise_within(None, 11, 0, is_strangers).unwrap_err(), too_large);
+            assert!(room.promise_within(None, 10, of(10, 0), is_strangers).is_ok());
+            assert_eq!(
+                room.promise_within(None, 11, of(11, 0), is_strangers).unwrap_err(),
+                too_large
+            );
         }
     }
 
     #[test]
     fn files_that_arrive_at_once_do_not_fill_the_disk_together() {
         let room = Room::new(Path::new("."), None);
-        assert_eq!(room.promise_within(DISK, 5_001, 0, false).unwrap_err(), NoRoom::DiskFull);
-        let first = room.promise_within(DISK, 3_000, 0, false).unwrap();
-        assert_eq!(room.promise_within(DISK, 2_001, 0, false).unwrap_err(), NoRoom::DiskFull);
-        drop(room.promise_within(DISK, 2_000, 0, false).unwrap());
+        assert_eq!(
+            room.promise_within(DISK, 5_001, of(5_001, 0), false).unwrap_err(),
+            NoRoom::DiskFull
+        );
+        let first = room.promise_within(DISK, 3_000, of(3_000, 0), false).unwrap();
+        assert_eq!(
+            room.promise_within(DISK, 2_001, of(2_001, 0), false).unwrap_err(),
+            NoRoom::DiskFull
+        );
+        drop(room.promise_within(DISK, 2_000, of(2_000, 0), false).unwrap());
         // What has arrived is on the disk, which has less
         // free space for it, and is not counted twice.
         first.arrived(2_500);
         let later = Some(Space { free: 3_500, all: 20_000 });
-        assert!(room.promise_within(later, 2_000, 0, false).is_ok());
-        assert_eq!(room.promise_within(later, 2_001, 0, false).unwrap_err(), NoRoom::DiskFull);
+        assert!(room.promise_within(later, 2_000, of(2_000, 0), false).is_ok());
+        assert_eq!(
+            room.promise_within(later, 2_001, of(2_001, 0), false).unwrap_err(),
+            NoRoom::DiskFull
+        );
         drop(first);
-        assert!(room.promise_within(later, 2_500, 0, false).is_ok());
+        assert!(room.promise_within(later, 2_500, of(2_500, 0), false).is_ok());
         // What is there from before needs no room again.
-        assert!(room.promise_within(later, 9_000, 6_500, false).is_ok());
-        assert_eq!(room.promise_within(later, 9_000, 6_499, false).unwrap_err(), NoRoom::DiskFull);
+        assert!(room.promise_within(later, 9_000, of(9_000, 6_500), false).is_ok());
+        assert_eq!(
+            room.promise_within(later, 9_000, of(9_000, 6_499), false).unwrap_err(),
+            NoRoom::DiskFull
+        );
     }
 
     #[test]

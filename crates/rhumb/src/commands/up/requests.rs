@@ -13,7 +13,7 @@ use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{Answer, Asker, Counter, Request};
 use rhumb_node::{Node, PingError};
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{FileName, Offer};
+use rhumb_wire::transfer::{FileName, Kind, Offer};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -61,12 +61,15 @@ async fn answer_one(node: Node, hearing: Hearing, stream: UnixStream, form: Form
                 Err(failure) => say(asker, failed(&failure)).await,
             }
         }
-        Request::Send { to, file, length, sha256 } => {
-            let offer = || Ok::<_, Failure>((read_name(&to)?, read_offer(&file, length, &sha256)?));
-            match offer() {
+        Request::Send { to, file, is_folder, length, sha256 } => {
+            let kind = if is_folder { Kind::Folder } else { Kind::File };
+            let offer = read_offer(kind, &file, length, &sha256);
+            match read_name(&to).and_then(|to| Ok((to, offer?))) {
                 Ok((to, offer)) => {
                     let send = |source, told: watch::Sender<u64>| {
-                        let progress = move |bytes| drop(told.send_replace(bytes));
+                        let progress = move |bytes| {
+                            told.send_replace(bytes);
+                        };
                         async move { node.send_file(to, source, offer, progress).await }
                     };
                     asker.borrow(send).await;
@@ -126,11 +129,11 @@ fn read_name(text: &str) -> Outcome<Name> {
     text.parse().map_err(Failure::setup)
 }
 
-fn read_offer(file: &str, length: u64, sha256: &str) -> Outcome<Offer> {
+fn read_offer(kind: Kind, file: &str, length: u64, sha256: &str) -> Outcome<Offer> {
     let name = FileName::new(file).map_err(Failure::setup)?;
     let sha256 = HEXLOWER.decode(sha256.as_bytes()).ok().and_then(|it| it.try_into().ok());
     let sha256 = sha256.ok_or_else(|| Failure::setup_text("the SHA-256 of the file is none"))?;
-    Ok(Offer { length, sha256, name })
+    Ok(Offer { kind, length, sha256, name })
 }
 
 fn failed(failure: &Failure) -> Answer {
