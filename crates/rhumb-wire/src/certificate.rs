@@ -4,7 +4,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
-//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member, 7 removal |
+//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member, 7 removal; 8 is a list of names, which is [no certificate](crate::published) |
 //! | 2 | 1 | scope of a route: 0 any peer, 1 one destination, 2 by a domain, 3 any peer by one way of several; of a service: 0, or 3 for one of several; of a member: a bit each, 1 one destination, 2 inside of the domain; otherwise 0 |
 //! | 3 | 1 | zero |
 //! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
@@ -416,7 +416,7 @@ pub const SIGNATURE_LEN: usize = 64;
 /// The longest chain anybody verifies; also the most certificates one message carries.
 pub const MAX_CHAIN: usize = 8;
 
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 /// Where a route by a domain names no outermost one: no metadata are known to hash to this.
 const NO_DOMAIN: Name = Name([0; Name::LEN]);
 const ISSUER_END: usize = 60;

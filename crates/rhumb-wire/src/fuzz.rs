@@ -12,7 +12,7 @@ use crate::payload::PayloadHeader;
 use crate::pdu::Frame;
 use crate::rib::{RibRequest, RibResponse};
 use crate::transfer::Offer;
-use crate::{Certificate, Metadata, Name};
+use crate::{Certificate, Metadata, Name, PublishedNames};
 
 /// `Name::from_str`.
 pub fn name(data: &[u8]) {
@@ -36,11 +36,16 @@ pub fn metadata(data: &[u8]) {
     }
 }
 
-/// `Certificate::parse` and `Certificate::parse_list`.
+/// `Certificate::parse`, `Certificate::parse_list` and `PublishedNames::parse`.
 pub fn certificate(data: &[u8]) {
     if let Ok(certificate) = Certificate::parse(data) {
         let mut out = Vec::new();
         certificate.emit(&mut out);
+        assert_eq!(out, data);
+    }
+    if let Ok(published) = PublishedNames::parse(data) {
+        let mut out = Vec::new();
+        published.emit(&mut out);
         assert_eq!(out, data);
     }
     if let Ok(list) = Certificate::parse_list(data) {

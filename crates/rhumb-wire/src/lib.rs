@@ -16,6 +16,7 @@
 //! | [`transfer`], [`folder`] | what is said of a file or a folder on its stream, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`discovery`] | the question whether there is a router on the local network, and the answer |
+//! | [`published`] | names that an owner publishes under its own |
 //! | [`offer`] | that a domain is reached by a neighbour |
 //! | [`batch`] | many datagrams in one arena: what I/O receives, a switch edits, and I/O sends |
 
@@ -38,6 +39,7 @@ pub mod name;
 pub mod offer;
 pub mod payload;
 pub mod pdu;
+pub mod published;
 mod reader;
 pub mod rib;
 pub mod rights;
@@ -50,4 +52,5 @@ pub use metadata::{Metadata, PublicKey, Role};
 pub use name::Name;
 pub use offer::Offer;
 pub use pdu::{Action, Pdu, PduHeader};
+pub use published::{PublishedLabel, PublishedNames};
 pub use rights::{Limit, Limits, Rights};

@@ -20,6 +20,8 @@
 //! | request: look up another way | 9 | name, number (1 byte, 1 to 7): of the ways to a name that has several, from the second on |
 //! | request: domains | 10 | revision (8 bytes), name: what is offered behind this domain, of this revision; zeros at first |
 //! | request: look up an address | 11 | the beginning of a name, 15 bytes |
+//! | request: publish names | 12 | metadata list, [list of names](crate::published) |
+//! | request: look up names | 13 | name: whose list |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
@@ -30,6 +32,7 @@
 //! | response: changed beyond | 8 | level (1 byte, 1 to 8), then as changed |
 //! | response: removals | 9 | the store (16 bytes), how far into it this goes (8 bytes), a count (1 byte, at most 8), then for each a metadata list and a certificate list |
 //! | response: domains | 10 | revision (8 bytes), whether nothing follows (1 byte, 0 or 1), a count (1 byte, at most 16), then for each the domain, a length (2 bytes) and an offer, by ascending names |
+//! | response: names | 11 | metadata list, list of names |
 //!
 //! The level is how many domains further out the answer was found: 0 in the RIB's own, which the
 //! kinds without it say. A metadata list is a count (1 byte), then per item a length (2 bytes)
@@ -40,7 +43,7 @@ use std::fmt;
 
 use crate::offer::{Offered, emit_offered, read_offered};
 use crate::reader::Reader;
-use crate::{Certificate, Metadata, Name, Statement, WireError};
+use crate::{Certificate, Metadata, Name, PublishedNames, Statement, WireError};
 
 /// Pairs an answer with its question, or an acknowledgement with its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,6 +95,16 @@ pub enum RibRequestBody {
     /// address holds of it ([`Name::address`]). Of one that is absent, the answer says so of the
     /// name that goes on with zeros ([`Name::first_of`]).
     LookUpAddress([u8; Name::ADDRESS_LEN]),
+    /// A list of names to store, with the metadata of its owner, who may be unknown.
+    PublishNames {
+        /// Metadata to know the owner's key by.
+        metadata: Vec<Metadata>,
+        /// What to store.
+        published: PublishedNames,
+    },
+    /// What this name publishes under its own. Of one that publishes nothing, the metadata are
+    /// found.
+    LookUpNames(Name),
     /// Which domains the RIB's domain offers to who asks, a neighbour: those behind this one by
     /// name, if what is offered is still of this revision; otherwise all, from the first on.
     Domains {
@@ -191,6 +204,13 @@ pub enum RibResponseBody {
         /// At most [`MAX_OFFERED`](crate::offer::MAX_OFFERED).
         offered: Vec<Offered>,
     },
+    /// The newest list of the owner that was asked about, be it in force or not.
+    Names {
+        /// The owner's metadata, if there was room.
+        metadata: Vec<Metadata>,
+        /// The list.
+        published: PublishedNames,
+    },
 }
 
 /// Why a RIB refuses an order.
@@ -251,6 +271,11 @@ impl RibRequest {
             8 => RibRequestBody::Removals(read_mark(&mut reader)?),
             11 => RibRequestBody::LookUpAddress(reader.array()?),
             10 => RibRequestBody::Domains { revision: reader.u64()?, after: reader.name()? },
+            12 => RibRequestBody::PublishNames {
+                metadata: Metadata::read_list(&mut reader)?,
+                published: PublishedNames::read(&mut reader)?,
+            },
+            13 => RibRequestBody::LookUpNames(reader.name()?),
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
         reader.finish()?;
@@ -288,6 +313,15 @@ impl RibRequest {
                 emit_head(3, self.id, out);
                 Metadata::emit_list(metadata, out);
                 Certificate::emit_list(certificates, out);
+            }
+            RibRequestBody::PublishNames { metadata, published } => {
+                emit_head(12, self.id, out);
+                Metadata::emit_list(metadata, out);
+                published.emit(out);
+            }
+            RibRequestBody::LookUpNames(name) => {
+                emit_head(13, self.id, out);
+                out.extend_from_slice(&name.0);
             }
             RibRequestBody::Acknowledge => emit_head(4, self.id, out),
             RibRequestBody::WhichStore => emit_head(5, self.id, out),
@@ -368,6 +402,10 @@ impl RibResponse {
                 to: read_mark(&mut reader)?,
                 removals: read_removals(&mut reader)?,
             },
+            11 => RibResponseBody::Names {
+                metadata: Metadata::read_list(&mut reader)?,
+                published: PublishedNames::read(&mut reader)?,
+            },
             value => return Err(WireError::UnknownVariant { field: "response", value }),
         };
         reader.finish()?;
@@ -422,6 +460,11 @@ impl RibResponse {
                 out.extend_from_slice(&revision.to_be_bytes());
                 out.push(u8::from(*is_end));
                 emit_offered(offered, out);
+            }
+            RibResponseBody::Names { metadata, published } => {
+                emit_head(11, self.id, out);
+                Metadata::emit_list(metadata, out);
+                published.emit(out);
             }
             RibResponseBody::Removals { to, removals } => {
                 assert!(removals.len() <= MAX_REMOVALS, "more removals than an answer holds");
@@ -558,6 +601,7 @@ mod tests {
     use crate::certificate::tests::{any_certificate, any_name};
     use crate::metadata::MAX_LIST;
     use crate::offer::{MAX_OFFERED, tests::any_offer};
+    use crate::published::tests::any_published;
     use crate::{PublicKey, Role};
     use proptest::prelude::*;
 
@@ -609,6 +653,10 @@ mod tests {
             Just(RibRequestBody::Acknowledge),
             Just(RibRequestBody::WhichStore),
             any_mark().prop_map(RibRequestBody::Removals),
+            any_name().prop_map(RibRequestBody::LookUpNames),
+            (lists(), any_published()).prop_map(|((metadata, _), published)| {
+                RibRequestBody::PublishNames { metadata, published }
+            }),
             (any::<u64>(), any_name())
                 .prop_map(|(revision, after)| RibRequestBody::Domains { revision, after }),
         ];
@@ -631,6 +679,9 @@ mod tests {
             (1u8..=11).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
             any_certificate().prop_map(RibResponseBody::Superseded),
             any_removals(),
+            (lists(), any_published()).prop_map(|((metadata, _), published)| {
+                RibResponseBody::Names { metadata, published }
+            }),
             (any::<u64>(), any::<bool>(), any_offered()).prop_map(|(revision, is_end, offered)| {
                 RibResponseBody::Domains { revision, is_end, offered }
             }),
