@@ -23,6 +23,7 @@ from rhumb.metadata import Metadata
 from rhumb.names import Name
 from rhumb.payloads import Half, Payload
 from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
+from rhumb.published import PublishedNames
 from rhumb.reader import Reader
 from rhumb.removals import Removal
 from rhumb.rib import Lists
@@ -213,6 +214,32 @@ class RemovalForm:
         return Removal(metadata_of(fields["issuers"]), certificates_of(fields["certificates"])).encode()
 
 
+class PublishedNamesForm:
+    def decode(self, octets, given):
+        found = PublishedNames.parse(octets)
+        found.verify(Metadata.parse(bytes.fromhex(given["metadata"])), given["now_s"])
+        return {
+            "sequence": found.sequence,
+            "not_before_s": found.not_before_s,
+            "not_after_s": found.not_after_s,
+            "owner": str(found.owner),
+            "names": {label: str(name) for label, name in found.names.items()},
+            "signature": found.signature.hex(),
+            "metadata": given["metadata"],
+            "now_s": given["now_s"],
+        }
+
+    def encode(self, fields):
+        return PublishedNames(
+            fields["sequence"],
+            fields["not_before_s"],
+            fields["not_after_s"],
+            Name.from_text(fields["owner"]),
+            {label: Name.from_text(name) for label, name in fields["names"].items()},
+            bytes.fromhex(fields["signature"]),
+        ).encode()
+
+
 class CertificateListForm:
     def decode(self, octets, _):
         listed = read_all(certificates.read_list, octets)
@@ -376,6 +403,8 @@ class RibForm:
             fields[field] = hexes(value) if isinstance(value, tuple) else value
             if isinstance(value, Name):
                 fields[field] = str(value)
+            if isinstance(value, PublishedNames):
+                fields[field] = value.encode().hex()
             if isinstance(value, bytes):
                 fields[field] = value.hex()
         return fields
@@ -389,6 +418,7 @@ class RibForm:
             "certificates": certificates_of,
             "removals": lambda texts: tuple(rib.Lists.parse(bytes.fromhex(text)) for text in texts),
             "after": Name.from_text,
+            "published": lambda text: PublishedNames.parse(bytes.fromhex(text)),
             "end": bool,
             "offered": lambda offered: tuple(offered_of(one) for one in offered),
         }
@@ -572,6 +602,7 @@ FORMS = {
     "metadata list": MetadataListForm(),
     "certificate": CertificateForm(),
     "certificate list": CertificateListForm(),
+    "published names": PublishedNamesForm(),
     "membership": MembershipForm(),
     "removal": RemovalForm(),
     "chain": ChainForm(),
@@ -592,6 +623,8 @@ FORMS = {
         rib.LOOK_UP_WAY: ("name", "number"),
         rib.ASK_DOMAINS: ("revision", "after"),
         rib.LOOK_UP_ADDRESS: ("beginning",),
+        rib.PUBLISH_NAMES: ("metadata", "published"),
+        rib.LOOK_UP_NAMES: ("name",),
     }),
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),
@@ -603,6 +636,7 @@ FORMS = {
         rib.STORE: ("store",),
         rib.REMOVALS: ("store", "position", "removals"),
         rib.DOMAINS: ("revision", "end", "offered"),
+        rib.NAMES: ("metadata", "published"),
     }),
     "half": HalfForm(),
     "payload": PayloadForm(),

@@ -10,12 +10,13 @@
 //! expired, and until every statement with a lower sequence has expired too, so that nothing
 //! older can come back. A statement may last [`max_lifetime_s`]; so an older one, whose window
 //! began no later, is refused as expired once that time and the allowance for clocks have passed
-//! since the newer one was admitted ([`Entry::keep_until_s`]). A holder who dates windows ahead
+//! since the newer one was admitted ([`Entry::keep_until_s`]). What the name publishes under its own
+//! is kept whole for as long, so that whoever asks learns that it has expired. A holder who dates windows ahead
 //! of their sequence gives up this protection for them.
 
-use rhumb_trust::{CLOCK_SKEW_S, StatementError, check_window};
+use rhumb_trust::{CLOCK_SKEW_S, MAX_NAMES_LIFETIME_S, StatementError, check_window};
 use rhumb_wire::rib::{MAX_WAYS, Refusal};
-use rhumb_wire::{Certificate, Metadata, Name, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Scope, Statement};
 
 use crate::Share;
 use crate::limits::Givers;
@@ -38,6 +39,8 @@ pub struct Entry {
     pub(crate) withdrawal: Register,
     /// By which domain the name is known outside of it.
     pub(crate) export: Register,
+    /// What names are called under this one: the newest list, also when it has expired.
+    pub(crate) published: Option<PublishedNames>,
 }
 
 /// The newest statement of one kind by one issuer.
@@ -86,6 +89,7 @@ impl Entry {
             locator: Register::Empty,
             withdrawal: Register::Empty,
             export: Register::Empty,
+            published: None,
         }
     }
 
@@ -134,6 +138,11 @@ impl Entry {
         self.export.in_force(now_s)
     }
 
+    /// The newest list of what names are called under this one, in force or not.
+    pub fn published(&self) -> Option<&PublishedNames> {
+        self.published.as_ref()
+    }
+
     /// Whether any of it is of a kind that may be known outside of its domain.
     pub(crate) fn may_show(&self) -> bool {
         let is_service = |held: &Certificate| matches!(held.statement, Statement::Service { .. });
@@ -142,11 +151,14 @@ impl Entry {
             || matches!(self.locator, Register::Holds(_))
     }
 
-    /// Whether nothing of it is a way to anybody: it was withdrawn.
+    /// Whether nothing of it is a way or a name to anybody: it was withdrawn.
     pub(crate) fn says_nothing(&self) -> bool {
         let Self { route, several, locator, export, .. } = self;
         let said = [route, locator, export];
-        several.is_empty() && !said.into_iter().any(|register| register.held().is_some())
+        let publishes = self.published.as_ref().is_some_and(|it| !it.names.is_empty());
+        several.is_empty()
+            && !publishes
+            && !said.into_iter().any(|register| register.held().is_some())
     }
 
     /// The routers that the newest routes name.
@@ -271,6 +283,30 @@ impl Entry {
         self.several.insert(at, certificate.clone());
         self.several_to = self.several_to.max(Some(certificate.sequence));
         self.route.forget();
+        Ok(Admission::Stored)
+    }
+
+    /// Takes a list of what names are called under this one, in place of an older one. As of other
+    /// statements, the caller verifies it.
+    ///
+    /// # Errors
+    /// [`Refusal::Superseded`] when one as new or newer is there. The entry is then as before.
+    pub fn admit_names(
+        &mut self,
+        published: &PublishedNames,
+        publisher: Name,
+        now_s: u64,
+    ) -> Result<Admission, Refusal> {
+        match &self.published {
+            Some(held) if held == published => return Ok(Admission::Known),
+            Some(held) if held.sequence >= published.sequence => return Err(Refusal::Superseded),
+            _ => {}
+        }
+        self.publisher = publisher;
+        let began_s = published.not_before_s.max(now_s);
+        let until_s = began_s.saturating_add(MAX_NAMES_LIFETIME_S + CLOCK_SKEW_S);
+        self.keep_until_s = self.keep_until_s.max(until_s);
+        self.published = Some(published.clone());
         Ok(Admission::Stored)
     }
 

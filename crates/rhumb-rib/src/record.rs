@@ -2,15 +2,16 @@
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 1 | version: 2, 3 with an export, or 4 with routes that are each one of several |
+//! | 0 | 1 | version: 2, 3 with an export, or 4 with routes that are each one of several; and 3 more with published names |
 //! | 1 | 8 | keep until, seconds since 1970 |
 //! | 9 | 32 | publisher |
 //! | 41 | 7 | whose share it counts on: 0 the admitted's; 4 or 6 a stranger's, then its IPv4 address or half its IPv6 address; zeros; and 16 more in the first byte for each of the next |
 //! | 48 | 32 each | names on whose accounts it counts besides |
 //! | .. | 2 | length of the metadata |
 //! | .. | .. | metadata |
-//! | .. | .. | registers: route, locator, withdrawal; from version 3 on export |
-//! | .. | .. | in version 4: the highest sequence of several (8), how many there are (1), and each with its length (2) |
+//! | .. | .. | registers: route, locator, withdrawal; in versions 3, 4, 6 and 7 export |
+//! | .. | .. | in version 4 and 7: the highest sequence of several (8), how many there are (1), and each with its length (2) |
+//! | .. | .. | from version 5 on: length (2) and list of published names |
 //!
 //! A register is a tag: 0 empty; 1 floor, then the sequence (8 bytes); 2 holds, then a
 //! length (2 bytes) and a certificate. Version 1 has no share: its entries count as a
@@ -20,7 +21,7 @@
 
 use rhumb_link::Source;
 use rhumb_wire::rib::MAX_WAYS;
-use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Statement};
 
 use crate::Entry;
 use crate::entry::Register;
@@ -33,7 +34,7 @@ impl Entry {
         let metadata = self.metadata.emit();
         let mut out = Vec::with_capacity(METADATA + metadata.len() + 2 * Certificate::MAX_LEN);
         let version = self.record_version();
-        out.push(version);
+        out.push(version + self.published.as_ref().map_or(0, |_| PUBLISHING));
         out.extend_from_slice(&self.keep_until_s.to_be_bytes());
         out.extend_from_slice(&self.publisher.0);
         encode_share(self.share, &self.givers, &mut out);
@@ -50,6 +51,10 @@ impl Entry {
             out.push(self.several.len() as u8);
             self.several.iter().for_each(|held| encode_counted(held, &mut out));
         }
+        if let Some(published) = &self.published {
+            out.extend_from_slice(&(published.emitted_len() as u16).to_be_bytes());
+            published.emit(&mut out);
+        }
         out
     }
 
@@ -65,11 +70,14 @@ impl Entry {
         let of_export = if version >= WITH_EXPORT { of_register(&self.export) } else { 0 };
         let each = self.several.iter().map(|held| 2 + held.emitted_len()).sum::<usize>();
         let of_several = if version == WITH_SEVERAL { 8 + 1 + each } else { 0 };
+        let of_names = self.published.as_ref().map_or(0, |it| 2 + it.emitted_len());
         let registers = registers.map(of_register).iter().sum::<usize>() + of_export + of_several;
+        let registers = registers + of_names;
         let givers = self.givers.iter().count() * Name::LEN;
         METADATA + givers + self.metadata.emit().len() + registers
     }
 
+    /// Without regard to published names.
     fn record_version(&self) -> u8 {
         match (self.several_to, &self.export) {
             (Some(_), _) => WITH_SEVERAL,
@@ -81,6 +89,7 @@ impl Entry {
     /// Reads a record back; `None` when it is damaged.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&version, rest) = bytes.split_first()?;
+        let (version, publishes) = version_of(version);
         let (keep_until_s, rest) = rest.split_first_chunk()?;
         let (publisher, rest) = rest.split_first_chunk()?;
         let (share, givers, rest) = decode_share(version, rest)?;
@@ -95,6 +104,13 @@ impl Entry {
         let (several_to, several, rest) = match version {
             WITH_SEVERAL => decode_several(rest)?,
             _ => (None, Vec::new(), rest),
+        };
+        let (published, rest) = match publishes {
+            true => {
+                let (published, rest) = split_counted(rest)?;
+                (Some(PublishedNames::parse(published).ok()?), rest)
+            }
+            false => (None, rest),
         };
         let is_export = |statement: &Statement| statement.exports_by().is_some();
         let kinds_fit = route.is_of(Statement::is_way)
@@ -116,6 +132,7 @@ impl Entry {
             locator,
             withdrawal,
             export,
+            published,
         })
     }
 }
@@ -132,10 +149,20 @@ impl Register {
 /// What an encoded entry takes, without reading the rest.
 pub(crate) fn footprint_of(bytes: &[u8]) -> Option<Footprint> {
     let publisher = bytes.get(PUBLISHER..)?.first_chunk().copied().map(Name)?;
-    let (share, givers, rest) = decode_share(*bytes.first()?, bytes.get(SHARE..)?)?;
+    let (version, publishes) = version_of(*bytes.first()?);
+    let (share, givers, rest) = decode_share(version, bytes.get(SHARE..)?)?;
     let (metadata, _) = split_counted(rest)?;
     let is_capsule = metadata.get(ROLE_IN_METADATA) == Some(&(Role::Capsule as u8));
-    Some(Footprint { publisher, share, givers, is_capsule, bytes: size_on_disk(bytes.len()) })
+    let is_kept_long = is_capsule || publishes;
+    Some(Footprint { publisher, share, givers, is_kept_long, bytes: size_on_disk(bytes.len()) })
+}
+
+/// The version without regard to published names, and whether there are some.
+fn version_of(version: u8) -> (u8, bool) {
+    match version {
+        5..=7 => (version - PUBLISHING, true),
+        _ => (version, false),
+    }
 }
 
 fn encode_share(share: Share, givers: &Givers, out: &mut Vec<u8>) {
@@ -240,6 +267,8 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 const VERSION: u8 = 2;
 const WITH_EXPORT: u8 = 3;
 const WITH_SEVERAL: u8 = 4;
+/// What published names add to a version.
+const PUBLISHING: u8 = 3;
 const PUBLISHER: usize = 9;
 const SHARE: usize = 41;
 const SHARE_LEN: usize = 7;
@@ -298,13 +327,14 @@ mod tests {
         let held_of_several = register(one_of_several).prop_map(|it| it.held().cloned());
         let several = prop::collection::vec(held_of_several, 0..=usize::from(MAX_WAYS));
         let several = (prop::option::of(any::<u64>()), several);
+        let several = (several, prop::option::of(any_published()));
         (held, role, "[a-z]{0,9}", registers, several).prop_map(
             |(
                 (keep_until_s, publisher, share, givers),
                 role,
                 label,
                 (route, locator, withdrawal, export),
-                (several_to, several),
+                ((several_to, several), published),
             )| Entry {
                 several: several_to.map_or(Vec::new(), |_| several.into_iter().flatten().collect()),
                 several_to,
@@ -319,8 +349,21 @@ mod tests {
                 locator,
                 withdrawal,
                 export,
+                published,
             },
         )
+    }
+
+    fn any_published() -> impl Strategy<Value = PublishedNames> {
+        let names = prop::collection::btree_map("[a-z0-9]{1,32}", any::<[u8; 32]>(), 0..4);
+        (any::<u64>(), names).prop_map(|(sequence, names)| PublishedNames {
+            sequence,
+            not_before_s: 1,
+            not_after_s: 2,
+            owner: Name([3; 32]),
+            names: names.into_iter().map(|(it, name)| (it.parse().unwrap(), Name(name))).collect(),
+            signature: [4; SIGNATURE_LEN],
+        })
     }
 
     proptest! {
@@ -331,7 +374,9 @@ mod tests {
             prop_assert_eq!(footprint_of(&bytes), Some(Footprint::of(&entry)));
             let (export, several, several_to) = (Register::Empty, Vec::new(), None);
             let givers = Givers::default();
-            let before_exports = Entry { givers, export, several, several_to, ..entry.clone() };
+            let published = None;
+            let before_exports =
+                Entry { givers, export, several, several_to, published, ..entry.clone() };
             let old = before_exports.encode();
             let old = [&[1], &old[1..SHARE], &old[SHARE + SHARE_LEN..]].concat();
             let share = Share::Stranger(Source::V4([0; 4]));
@@ -344,7 +389,7 @@ mod tests {
             bytes.push(0);
             prop_assert_eq!(Entry::decode(&bytes), None);
             bytes.pop();
-            bytes[0] = WITH_SEVERAL + 1;
+            bytes[0] = WITH_SEVERAL + PUBLISHING + 1;
             prop_assert_eq!(Entry::decode(&bytes), None);
         }
 

@@ -17,6 +17,7 @@ pub(crate) mod commit;
 mod pass_up;
 mod place;
 pub(crate) mod publish;
+pub(crate) mod published;
 mod reach;
 pub(crate) mod remove;
 pub(crate) mod verification;
@@ -263,19 +264,13 @@ impl<S: Store> Rib<S> {
                     true => self.take_removal(&asker, id, (metadata, certificates), now_s),
                     false => self.take_order(asker, id, metadata, certificates, now_s),
                 };
-                match taken {
-                    Ok(order) => Outcome::Staged(order),
-                    Err(NotTaken::Refused(refusal)) => self.refuse(id, refusal),
-                    Err(NotTaken::Superseded(newer)) => {
-                        self.counters.count_refusal(Refusal::Superseded);
-                        Outcome::Answer(RibResponse {
-                            id,
-                            body: RibResponseBody::Superseded(*newer),
-                        })
-                    }
-                    Err(NotTaken::Dropped(reason)) => self.dropped(reason),
-                }
+                self.outcome_of(id, taken)
             }
+            RibRequestBody::PublishNames { metadata, published } => {
+                let taken = self.take_names(asker, id, metadata, published, now_s);
+                self.outcome_of(id, taken)
+            }
+            RibRequestBody::LookUpNames(owner) => self.look_up_names(asker, id, owner, now_s),
             RibRequestBody::WhichStore => {
                 let body = RibResponseBody::Store(self.config.store);
                 Outcome::Answer(RibResponse { id, body })
@@ -298,6 +293,19 @@ impl<S: Store> Rib<S> {
                 self.counters.changes_acknowledged += 1;
                 Outcome::Noted
             }
+        }
+    }
+
+    /// What whoever brought an order is told at once.
+    fn outcome_of(&mut self, id: RequestId, taken: Result<OrderId, NotTaken>) -> Outcome {
+        match taken {
+            Ok(order) => Outcome::Staged(order),
+            Err(NotTaken::Refused(refusal)) => self.refuse(id, refusal),
+            Err(NotTaken::Superseded(newer)) => {
+                self.counters.count_refusal(Refusal::Superseded);
+                Outcome::Answer(RibResponse { id, body: RibResponseBody::Superseded(*newer) })
+            }
+            Err(NotTaken::Dropped(reason)) => self.dropped(reason),
         }
     }
 
@@ -590,7 +598,12 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    fn found_metadata(&mut self, id: RequestId, name: Name, metadata: Metadata) -> Outcome {
+    pub(crate) fn found_metadata(
+        &mut self,
+        id: RequestId,
+        name: Name,
+        metadata: Metadata,
+    ) -> Outcome {
         let (metadata, certificates) = (vec![metadata], Vec::new());
         self.found(RibResponse {
             id,

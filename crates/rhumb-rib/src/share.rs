@@ -53,7 +53,8 @@ pub enum Account {
     Admitted,
     /// All entries of strangers.
     Strangers,
-    /// Those of strangers that are of capsules, whose sequences are remembered for long.
+    /// Those of strangers whose sequences are remembered for long: of capsules, and of names that
+    /// publish others under their own.
     StrangersCapsules,
     /// Those of strangers that were published from one source.
     Source(Source),
@@ -106,7 +107,8 @@ pub struct Footprint {
     pub(crate) publisher: Name,
     pub(crate) share: Share,
     pub(crate) givers: Givers,
-    pub(crate) is_capsule: bool,
+    /// Its sequences are remembered for a month whoever brings them.
+    pub(crate) is_kept_long: bool,
     pub(crate) bytes: u64,
 }
 
@@ -117,7 +119,7 @@ impl Footprint {
             publisher: entry.publisher,
             share: entry.share,
             givers: entry.givers,
-            is_capsule: entry.metadata.role == Role::Capsule,
+            is_kept_long: entry.metadata.role == Role::Capsule || entry.published.is_some(),
             bytes: size_on_disk(entry.encoded_len()),
         }
     }
@@ -127,8 +129,8 @@ impl Footprint {
         let of_share = match self.share {
             Share::Admitted => [Some(Account::Admitted), None, None],
             Share::Stranger(source) => {
-                let capsule = self.is_capsule.then_some(Account::StrangersCapsules);
-                [Some(Account::Strangers), Some(Account::Source(source)), capsule]
+                let kept_long = self.is_kept_long.then_some(Account::StrangersCapsules);
+                [Some(Account::Strangers), Some(Account::Source(source)), kept_long]
             }
         };
         let of_share = of_share.into_iter().flatten();
@@ -210,7 +212,7 @@ mod tests {
         let publisher = Name([1; 32]);
         let share = Share::Stranger(Source::V4([192, 0, 2, 1]));
         let givers = Givers::default();
-        let footprint = Footprint { publisher, share, givers, is_capsule: false, bytes: 700 };
+        let footprint = Footprint { publisher, share, givers, is_kept_long: false, bytes: 700 };
         let mut moves = Moves::default();
         moves.replace(Some(footprint), Some(footprint));
         assert_eq!(moves.iter().count(), 0);

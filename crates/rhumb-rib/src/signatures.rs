@@ -87,16 +87,17 @@ impl Forgeries {
         Self(Generations::new(FORGERIES))
     }
 
-    pub(crate) fn note(&mut self, certificates: &[Certificate]) {
-        self.0.insert(bytes_of(certificates), ());
+    pub(crate) fn note(&mut self, statements: Box<[u8]>) {
+        self.0.insert(statements, ());
     }
 
-    pub(crate) fn contains(&mut self, certificates: &[Certificate]) -> bool {
-        self.0.get_mut(&bytes_of(certificates)).is_some()
+    pub(crate) fn contains(&mut self, statements: &[u8]) -> bool {
+        self.0.get_mut(&statements.into()).is_some()
     }
 }
 
-fn bytes_of(certificates: &[Certificate]) -> Box<[u8]> {
+/// What certificates are noted as: no list of them begins as published names do.
+pub(crate) fn bytes_of(certificates: &[Certificate]) -> Box<[u8]> {
     let mut bytes = Vec::new();
     Certificate::emit_list(certificates, &mut bytes);
     bytes.into()

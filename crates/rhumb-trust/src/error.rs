@@ -14,6 +14,13 @@ pub enum TrustError {
     /// The key bytes are not those of a P-256 private key that matches the metadata.
     #[error("the private key does not belong to the metadata beside it")]
     BadKey,
+    /// More labels than one list of names holds.
+    #[error(
+        "these are more than an owner can publish: {} labels, and {} bytes in all",
+        rhumb_wire::PublishedNames::MAX_LABELS,
+        rhumb_wire::PublishedNames::MAX_LEN
+    )]
+    TooManyNames,
     /// The key file cannot be read or written.
     #[error("key file {path}: {source}")]
     KeyFile {

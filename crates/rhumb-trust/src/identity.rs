@@ -143,12 +143,18 @@ impl Identity {
             statement,
             signature: [0; SIGNATURE_LEN],
         };
-        let signature = self
-            .key_pair
-            .sign(&SystemRandom::new(), &certificate.signed_bytes())
-            .map_err(|_| TrustError::Crypto)?;
-        certificate.signature = signature.as_ref().try_into().map_err(|_| TrustError::Crypto)?;
+        certificate.signature = self.sign(&SystemRandom::new(), &certificate.signed_bytes())?;
         Ok(certificate)
+    }
+
+    /// A signature over bytes that begin with a context of their own.
+    pub(crate) fn sign(
+        &self,
+        random: &SystemRandom,
+        message: &[u8],
+    ) -> Result<[u8; SIGNATURE_LEN], TrustError> {
+        let signature = self.key_pair.sign(random, message).map_err(|_| TrustError::Crypto)?;
+        signature.as_ref().try_into().map_err(|_| TrustError::Crypto)
     }
 
     /// Whether this name's holder signed a certificate, be it in force or not: what an earlier

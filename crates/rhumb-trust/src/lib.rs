@@ -12,7 +12,8 @@
 //! 5. [`Membership`] is a trust domain's word for a member, [`Delegation`] for its border router
 //!    and the domain around it, [`Carriage`] for a neighbour, [`Removal`] takes a member's back,
 //!    and [`Access`] says how a service treats whom.
-//! 6. [`x509`] has the certificate by which a handshake proves a name.
+//! 6. [`verify_names`] is [`verify_statement`] for what an owner publishes under its own name.
+//! 7. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
 //! meets parsed values only. Time is an argument.
@@ -32,6 +33,7 @@ mod key_file;
 mod lifetime;
 mod membership;
 mod now;
+mod published;
 mod removal;
 mod removals;
 mod verify;
@@ -52,6 +54,7 @@ pub use lifetime::{
 };
 pub use membership::{MAX_DEPTH, Membership, MembershipError};
 pub use now::Now;
+pub use published::{MAX_NAMES_LIFETIME_S, check_names_window, verify_names};
 pub use removal::{Removal, RemovalError};
 pub use removals::{Noted, Removals};
 pub use verify::{

@@ -50,6 +50,9 @@ pub enum StatementError {
         /// Seconds since it ended.
         ended_ago_s: u64,
     },
+    /// It lasts longer than any of its kind may.
+    #[error("lasts longer than it may")]
+    TooLong,
     /// The metadata given are not those of the issuer's name.
     #[error("the metadata are not those of the issuer's name")]
     WrongMetadata,
@@ -96,11 +99,20 @@ pub fn verify_statement(
 /// # Errors
 /// When it does not.
 pub fn check_window(certificate: &Certificate, now_s: u64) -> Result<(), StatementError> {
-    let starts_in_s = certificate.not_before_s.saturating_sub(now_s);
+    check_times(certificate.not_before_s, certificate.not_after_s, now_s)
+}
+
+/// As [`check_window`], of anything that says when it holds.
+pub(crate) fn check_times(
+    not_before_s: u64,
+    not_after_s: u64,
+    now_s: u64,
+) -> Result<(), StatementError> {
+    let starts_in_s = not_before_s.saturating_sub(now_s);
     if starts_in_s > CLOCK_SKEW_S {
         return Err(StatementError::NotYetValid { starts_in_s });
     }
-    let ended_ago_s = now_s.saturating_sub(certificate.not_after_s);
+    let ended_ago_s = now_s.saturating_sub(not_after_s);
     if ended_ago_s > CLOCK_SKEW_S {
         return Err(StatementError::Expired { ended_ago_s });
     }
@@ -117,12 +129,21 @@ pub(crate) fn check_signature(
     certificate: &Certificate,
     key: &PublicKey,
 ) -> Result<(), StatementError> {
-    let message = certificate.signed_bytes();
+    check_signed(&certificate.signed_bytes(), &certificate.signature, key)
+}
+
+/// Whether this key signed these bytes.
+pub(crate) fn check_signed(
+    message: &[u8],
+    signature: &[u8],
+    key: &PublicKey,
+) -> Result<(), StatementError> {
     let verified = match key {
-        PublicKey::EcdsaP256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
-            .verify(&message, &certificate.signature),
+        PublicKey::EcdsaP256(point) => {
+            UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
+        }
         PublicKey::Ed25519(point) => {
-            UnparsedPublicKey::new(&ED25519, point).verify(&message, &certificate.signature)
+            UnparsedPublicKey::new(&ED25519, point).verify(message, signature)
         }
     };
     verified.map_err(|_| StatementError::BadSignature)

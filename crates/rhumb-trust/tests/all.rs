@@ -4,5 +4,6 @@
 mod chain;
 mod delegation;
 mod membership;
+mod published;
 mod removal;
 mod vectors;

@@ -13,6 +13,8 @@ from .names import NAME_LENGTH, Name
 from .reader import Reader
 
 ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE, MEMBER, REMOVAL = 1, 2, 3, 4, 5, 6, 7
+# A list of names (section 2.1), which is no certificate.
+PUBLISHED_NAMES = 8
 # The rights of a member of a trust domain, a bit each.
 JOIN, CARRY, PUBLISH, ADMIT, SERVE = 1, 2, 4, 8, 16
 CLOCK_SKEW_S = 60
@@ -24,9 +26,9 @@ _ONE_OF_SEVERAL = 3
 _BY_DOMAIN, _BY_NEIGHBOUR = 2, 4
 # Bits of the scope of a member.
 _ONE_DESTINATION, _INSIDE = 1, 2
-_VERSION = 1
-_SIGNED_PREFIX = b"rhumb certificate v1\0"
-_SIGNATURE_LENGTH = 64
+VERSION = 1
+SIGNED_PREFIX = b"rhumb certificate v1\0"
+SIGNATURE_LENGTH = 64
 # In place of the outermost domain, where an export is known everywhere.
 _EVERYWHERE = bytes(NAME_LENGTH)
 
@@ -77,7 +79,7 @@ class Certificate:
     rights: Optional[int] = None
     # And how much of it.
     limits: Limits = Limits()
-    signature: bytes = bytes(_SIGNATURE_LENGTH)
+    signature: bytes = bytes(SIGNATURE_LENGTH)
 
     def encode(self) -> bytes:
         """The certificate as it travels."""
@@ -85,14 +87,14 @@ class Certificate:
 
     def sign(self, identity: Identity) -> "Certificate":
         """The same statement, signed."""
-        signature = identity.sign(_SIGNED_PREFIX + self._statement())
+        signature = identity.sign(SIGNED_PREFIX + self._statement())
         return Certificate(**{**self.__dict__, "signature": signature})
 
     def verify(self, issuer: Metadata) -> None:
         """Refuses a statement that the holder of these metadata did not sign, or that is not theirs."""
         if issuer.name() != self.issuer:
             raise Untrusted("certificate: these are not the issuer's metadata")
-        issuer.verify(self.signature, _SIGNED_PREFIX + self._statement())
+        issuer.verify(self.signature, SIGNED_PREFIX + self._statement())
 
     def check_window(self, now_s: float) -> None:
         """Refuses a statement that does not hold at ``now_s``, give or take what clocks may differ."""
@@ -114,7 +116,7 @@ class Certificate:
         only_to = self.limits.only_to
         if self.rights is not None:
             scope = (0 if only_to is None else _ONE_DESTINATION) | (_INSIDE if self.limits.inside_only else 0)
-        parts = [bytes([_VERSION, self.type, scope, 0])]
+        parts = [bytes([VERSION, self.type, scope, 0])]
         parts += [n.to_bytes(8, "big") for n in (self.sequence, self.not_before_s, self.not_after_s)]
         parts += [self.issuer.octets]
         if self.subject is not None:
@@ -134,7 +136,7 @@ class Certificate:
     @classmethod
     def read(cls, reader: Reader) -> "Certificate":
         """Reads one certificate; its type and scope tell where it ends."""
-        reader.expect(bytes([_VERSION]), "certificate version")
+        reader.expect(bytes([VERSION]), "certificate version")
         type_, scope = reader.integer(1), reader.integer(1)
         reader.expect(b"\0", "reserved byte of a certificate")
         if not ROUTE <= type_ <= REMOVAL:
@@ -154,7 +156,7 @@ class Certificate:
         address = read_address(reader) if type_ == LOCATOR else None
         rights = _read_rights(reader) if type_ == MEMBER else None
         limits = _read_limits(reader, scope) if type_ == MEMBER else Limits()
-        signature = reader.take(_SIGNATURE_LENGTH)
+        signature = reader.take(SIGNATURE_LENGTH)
         return cls(
             type_,
             sequence,

@@ -1,19 +1,21 @@
 """Questions to a RIB and its answers (section 8)."""
 
 from dataclasses import dataclass
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from . import certificates
 from .certificates import ABSENCE, Address, Certificate, encode_address, read_address
 from .errors import Malformed
 from .metadata import Metadata
 from .names import NAME_LENGTH, Name
+from .published import PublishedNames
 from .reader import Reader
 
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
 LOOK_UP_EXPORT, REMOVALS_SINCE, LOOK_UP_WAY, ASK_DOMAINS, LOOK_UP_ADDRESS = 7, 8, 9, 10, 11
+PUBLISH_NAMES, LOOK_UP_NAMES = 12, 13
 FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
-FOUND_BEYOND, CHANGED_BEYOND, REMOVALS, DOMAINS = 7, 8, 9, 10
+FOUND_BEYOND, CHANGED_BEYOND, REMOVALS, DOMAINS, NAMES = 7, 8, 9, 10, 11
 
 # Most ways to one name.
 MOST_WAYS = 8
@@ -147,12 +149,16 @@ class Request:
     revision: int = 0
     # Of the name whose address is looked for.
     beginning: bytes = bytes(ADDRESS_LENGTH)
+    # What an owner publishes under its own name.
+    published: Optional[PublishedNames] = None
 
     def encode(self) -> bytes:
         """The data of a RibRequest PDU."""
         header = bytes([self.kind]) + self.identifier.to_bytes(4, "big")
         if self.kind == PUBLISH:
             return header + encode_metadata(self.metadata) + certificates.encode_list(self.certificates)
+        if self.kind == PUBLISH_NAMES and self.published is not None:
+            return header + encode_metadata(self.metadata) + self.published.encode()
         if self.kind in (ACKNOWLEDGE, WHICH_STORE):
             return header
         if self.kind == REMOVALS_SINCE:
@@ -172,11 +178,14 @@ class Request:
         """Reads the data of a RibRequest PDU."""
         reader = Reader(data, "RIB request")
         kind, identifier = reader.integer(1), reader.integer(4)
-        if kind in (LOOK_UP_ROUTE, LOOK_UP_METADATA, LOOK_UP_EXPORT):
+        if kind in (LOOK_UP_ROUTE, LOOK_UP_METADATA, LOOK_UP_EXPORT, LOOK_UP_NAMES):
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)))
         elif kind == PUBLISH:
             listed = tuple(read_metadata(reader))
             request = cls(kind, identifier, metadata=listed, certificates=tuple(certificates.read_list(reader)))
+        elif kind == PUBLISH_NAMES:
+            listed = tuple(read_metadata(reader))
+            request = cls(kind, identifier, metadata=listed, published=PublishedNames.read(reader))
         elif kind in (ACKNOWLEDGE, WHICH_STORE):
             request = cls(kind, identifier)
         elif kind == LOOK_UP_WAY:
@@ -220,6 +229,8 @@ class Response:
     revision: int = 0
     is_end: bool = False
     offered: Tuple[Tuple[Name, Offer], ...] = ()
+    # What an owner publishes under its own name.
+    published: Optional[PublishedNames] = None
 
     def encode(self) -> bytes:
         """The data of a RibResponse PDU."""
@@ -236,6 +247,8 @@ class Response:
                 data += certificates.encode_list(self.certificates)
         if self.kind == DOMAINS:
             data += self.revision.to_bytes(8, "big") + bytes([self.is_end]) + _encode_offered(self.offered)
+        if self.kind == NAMES and self.published is not None:
+            data += encode_metadata(self.metadata) + self.published.encode()
         data += self.store
         if self.kind == REMOVALS:
             data += self.position.to_bytes(8, "big") + bytes([len(self.removals)])
@@ -279,6 +292,9 @@ class Response:
                 raise Malformed("RIB response: end")
             offered = _read_offered(reader)
             response = cls(kind, identifier, revision=revision, is_end=end == 1, offered=offered)
+        elif kind == NAMES:
+            listed = tuple(read_metadata(reader))
+            response = cls(kind, identifier, metadata=listed, published=PublishedNames.read(reader))
         elif kind == REMOVALS:
             store, position, count = reader.take(STORE_LENGTH), reader.integer(8), reader.integer(1)
             if count > _MOST_REMOVALS:

@@ -127,6 +127,8 @@ pub(crate) struct Draft {
     pub(crate) entry: Entry,
     /// What it took before; `None` when it is new.
     pub(crate) before: Option<Footprint>,
+    /// Whether it needs room as if it were new.
+    pub(crate) grows: bool,
 }
 
 /// The commit that is being written.
@@ -164,7 +166,7 @@ impl Staged {
     pub(crate) fn add(&mut self, order: Order, drafts: Vec<Draft>) {
         self.now_s = self.now_s.max(order.now_s);
         self.statements += drafts.len() as u64;
-        for Draft { name, entry, before } in drafts {
+        for Draft { name, entry, before, .. } in drafts {
             self.moves.replace(before, Some(Footprint::of(&entry)));
             self.entries.insert(name, entry);
         }

@@ -3,13 +3,14 @@
 //! What is new needs room on its publisher's account, in the store, and, of a stranger, in the pool
 //! and in its source's part of that. A name that is there may always be renewed: where there is no
 //! room for it on the share of who renews it, it stays on the share that it is on. So nobody who is
-//! there is lost, whatever else is full.
+//! there is lost, whatever else is full. A longer list of published names needs room as what is new
+//! does.
 
 use std::collections::HashMap;
 
 use rhumb_trust::Standing;
 use rhumb_wire::rib::Refusal;
-use rhumb_wire::{Certificate, Metadata, Name};
+use rhumb_wire::{Metadata, Name};
 
 use super::commit::{Draft, Publisher};
 use super::publish::NotTaken;
@@ -23,12 +24,11 @@ impl<S: Store> Rib<S> {
         &mut self,
         asker: &Asker,
         sent: &HashMap<Name, Metadata>,
-        certificates: &[Certificate],
+        names: impl Iterator<Item = Name>,
         now_s: u64,
     ) -> Result<Share, NotTaken> {
-        let mut issuers = Vec::with_capacity(certificates.len());
-        for certificate in certificates {
-            let name = certificate.issuer;
+        let mut issuers = Vec::new();
+        for name in names {
             let (entry, _) = self.draft_of(name, asker.name, sent)?;
             issuers.push((name, entry.metadata));
         }
@@ -53,7 +53,7 @@ impl<S: Store> Rib<S> {
             draft.entry.share = share;
             draft.entry.givers = limits.givers(&publisher);
             let wanted = Footprint::of(&draft.entry);
-            match draft.before {
+            match draft.before.filter(|_| !draft.grows) {
                 Some(before) if before.share == share => {}
                 before => match (self.has_room(&wanted, &moves)?, before) {
                     (true, _) => {}
@@ -111,7 +111,7 @@ impl<S: Store> Rib<S> {
         }
         let Share::Stranger(source) = wanted.share else { return Ok(true) };
         let mut left = strangers.left_of(self.config.strangers_bound());
-        if wanted.is_capsule {
+        if wanted.is_kept_long {
             let capsules = self.held(Account::StrangersCapsules, moves)?;
             left = left.least(capsules.left_of(self.config.strangers_capsules_bound()));
         }

@@ -22,6 +22,7 @@ use super::commit::{Draft, Order, Publisher};
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
+use crate::signatures::bytes_of;
 use crate::store::Store;
 use crate::{DropReason, Entry, Footprint, MAX_SERVICE_LIFETIME_S, RibError, Share};
 
@@ -92,7 +93,8 @@ impl<S: Store> Rib<S> {
         }
         let sent: HashMap<Name, Metadata> =
             metadata.into_iter().map(|metadata| (name_of(&metadata), metadata)).collect();
-        let share = self.judge(&asker, &sent, &certificates, now_s)?;
+        let issuers = certificates.iter().map(|it| it.issuer);
+        let share = self.judge(&asker, &sent, issuers, now_s)?;
         let (mut drafts, issuers) = self
             .draft((asker.name, share), &sent, &certificates, now_s)
             .map_err(|refusal| self.not_taken(refusal, &certificates))?;
@@ -126,7 +128,7 @@ impl<S: Store> Rib<S> {
         if drafts.is_empty() {
             self.staged.add(order, drafts);
         } else {
-            if self.forgeries.contains(&certificates) {
+            if self.forgeries.contains(&bytes_of(&certificates)) {
                 return Err(NotTaken::Refused(Refusal::BadSignature));
             }
             if !self.may_verify(payer, certificates.len(), now_s) {
@@ -157,7 +159,7 @@ impl<S: Store> Rib<S> {
         self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
         let Unverified { order, sent, certificates, .. } = unverified;
         if result == Err(Refusal::BadSignature) {
-            self.forgeries.note(&certificates);
+            self.forgeries.note(bytes_of(&certificates));
         }
         let by = (order.publisher, order.share);
         let staged = result.and_then(|()| {
@@ -224,7 +226,7 @@ impl<S: Store> Rib<S> {
                 admission => admission?,
             };
             if admission == Admission::Stored || drafted.is_some() {
-                drafts.push(Draft { name, entry, before });
+                drafts.push(Draft { name, entry, before, grows: false });
             }
         }
         Ok((drafts, issuers))
@@ -335,6 +337,7 @@ pub(crate) fn refusal_of(error: StatementError) -> Refusal {
     match error {
         StatementError::NotYetValid { .. } => Refusal::NotYetValid,
         StatementError::Expired { .. } => Refusal::Expired,
+        StatementError::TooLong => Refusal::LifetimeTooLong,
         StatementError::WrongMetadata => Refusal::UnknownIssuer,
         _ => Refusal::BadSignature,
     }

@@ -21,6 +21,7 @@ use crate::pushes::Target;
 use crate::removals::MAX_REMOVAL_LEN;
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
+use crate::signatures::bytes_of;
 use crate::store::Store;
 use crate::{DropReason, RibError};
 
@@ -100,7 +101,7 @@ impl<S: Store> Rib<S> {
             return Err(Refusal::NotPublishable.into());
         }
         self.newer_removal(&removal)?;
-        if self.forgeries.contains(&certificates) {
+        if self.forgeries.contains(&bytes_of(&certificates)) {
             return Err(Refusal::BadSignature.into());
         }
         let payer = Payer::of(asker);
@@ -145,7 +146,7 @@ impl<S: Store> Rib<S> {
             Ok(removal) => removal,
             Err((refusal, certificates)) => {
                 if refusal == Refusal::BadSignature {
-                    self.forgeries.note(&certificates);
+                    self.forgeries.note(bytes_of(&certificates));
                 }
                 return self.refuse_order(order, request, refusal);
             }

@@ -1,4 +1,4 @@
-//! Signatures to be checked by whoever has the time: those of orders, of removals, and those of
+//! Signatures to be checked by whoever has the time: of orders, of names, of removals, and those of
 //! what the domain around has said. The last take turns with the others, so that neither waits for
 //! a flood of the other.
 
@@ -7,6 +7,7 @@ use rhumb_wire::rib::Refusal;
 
 use super::Rib;
 use super::publish::Unverified;
+use super::published::UnverifiedNames;
 use super::remove::{CheckedRemoval, UnverifiedRemoval};
 use crate::beyond::Told;
 use crate::share::Payer;
@@ -19,6 +20,7 @@ pub struct Verification(Task);
 #[derive(Debug)]
 pub(crate) enum Task {
     Order(Box<Unverified>),
+    Names(Box<UnverifiedNames>),
     Removal(Box<UnverifiedRemoval>),
     Told(Box<Told>),
 }
@@ -30,6 +32,7 @@ pub struct Verdict(Checked);
 #[derive(Debug)]
 enum Checked {
     Order(Box<Unverified>, Result<(), Refusal>),
+    Names(Box<UnverifiedNames>, Result<(), Refusal>),
     Removal(Box<CheckedRemoval>),
     Told(Box<Told>, bool),
 }
@@ -41,6 +44,10 @@ impl Verification {
             Task::Order(order) => {
                 let result = order.check();
                 Checked::Order(order, result)
+            }
+            Task::Names(names) => {
+                let result = names.check();
+                Checked::Names(names, result)
             }
             Task::Removal(removal) => Checked::Removal(Box::new(removal.check())),
             Task::Told(told) => {
@@ -54,6 +61,10 @@ impl Verification {
 impl<S: Store> Rib<S> {
     pub(crate) fn push_order(&mut self, payer: Payer, asker: Name, order: Unverified) {
         self.verifications.push(payer, asker, Task::Order(Box::new(order)));
+    }
+
+    pub(crate) fn push_names(&mut self, payer: Payer, asker: Name, names: UnverifiedNames) {
+        self.verifications.push(payer, asker, Task::Names(Box::new(names)));
     }
 
     pub(crate) fn push_removal(&mut self, payer: Payer, asker: Name, removal: UnverifiedRemoval) {
@@ -87,6 +98,7 @@ impl<S: Store> Rib<S> {
     pub fn handle_verified(&mut self, verdict: Verdict) {
         match verdict.0 {
             Checked::Order(order, result) => self.order_verified(*order, result),
+            Checked::Names(names, result) => self.names_verified(*names, result),
             Checked::Removal(removal) => self.removal_verified(*removal),
             Checked::Told(told, holds) => {
                 if let Some(beyond) = &mut self.beyond {

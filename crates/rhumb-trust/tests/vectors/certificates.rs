@@ -1,10 +1,10 @@
 //! Section 2: a certificate of each type, lists, one signature of P-256, and what must be refused.
 
 use rhumb_trust::{
-    MAX_MEMBERSHIP_LIFETIME_S, Membership, Removal, Window, name_of, verify_statement,
+    MAX_MEMBERSHIP_LIFETIME_S, Membership, Removal, Window, name_of, verify_names, verify_statement,
 };
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
-use rhumb_wire::{Certificate, Limits, Metadata, Rights, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Limits, Metadata, PublishedNames, Rights, Role, Scope, Statement};
 use serde_json::{Value, json};
 
 use super::file::{File, hex};
@@ -55,8 +55,71 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
     wide[2] = 0;
     file.refused("2", "certificate", "a member and a name", &wide, Certificate::parse(&wide));
     lists(&[route, locator], file);
+    published(parties, file);
     memberships(parties, file);
     removals(parties, file);
+}
+
+/// Lists of names, and what is none.
+fn published(parties: &Parties, file: &mut File) {
+    let Parties { alice, bob, near, .. } = parties;
+    let two = alice.publishes(&[("camera", near), ("door-2", bob)]);
+    let bytes = published_bytes(&two);
+    for (name, published) in [("two names", &two), ("no names", &alice.publishes(&[]))] {
+        let names: serde_json::Map<_, _> = published
+            .names
+            .iter()
+            .map(|(it, name)| (it.to_string(), json!(name.to_string())))
+            .collect();
+        let fields = json!({
+            "sequence": published.sequence,
+            "not_before_s": published.not_before_s,
+            "not_after_s": published.not_after_s,
+            "owner": published.owner.to_string(),
+            "names": names,
+            "signature": hex(&published.signature),
+            "metadata": hex(&alice.metadata.emit()),
+            "now_s": NOW_S,
+        });
+        file.good("2.1", "published names", name, &fields, &published_bytes(published));
+    }
+    // The first label begins behind the count and its length, the second behind a name more.
+    let (count, label) = (60, 62);
+    let second = label + "camera".len() + 32 + 1;
+    for (name, at, value) in [
+        ("type 7", 1, 7),
+        ("scope 1", 2, 1),
+        ("a reserved byte", 3, 1),
+        ("25 labels", count, 25),
+        ("a label of none", label - 1, 0),
+        ("a label in upper case", label, b'C'),
+        ("a label with a dot", label + 1, b'.'),
+        ("a label that begins with a hyphen", label, b'-'),
+        ("labels out of order", second, b'b'),
+        ("cut short", count, 3),
+    ] {
+        let mut bent = bytes.clone();
+        bent[at] = value;
+        file.refused("2.1", "published names", name, &bent, PublishedNames::parse(&bent));
+    }
+    let twice = [&bytes[..count + 1], &bytes[count + 1..second - 1].repeat(2), &[0; 64]].concat();
+    file.refused("2.1", "published names", "a label twice", &twice, PublishedNames::parse(&twice));
+    file.refused("2", "certificate", "a list of names", &bytes, Certificate::parse(&bytes));
+    for (name, at) in [("another's signature", 28), ("another name", count + 9)] {
+        let mut bent = bytes.clone();
+        bent[at] ^= 1;
+        let parsed = PublishedNames::parse(&bent).unwrap();
+        let believed = verify_names(parsed, &alice.metadata, NOW_S);
+        let vector = file.refused("2.1", "published names", name, &bent, believed);
+        vector["fields"] = json!({"metadata": hex(&alice.metadata.emit()), "now_s": NOW_S});
+    }
+}
+
+pub(crate) fn published_bytes(published: &PublishedNames) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    published.emit(&mut bytes);
+    assert_eq!(PublishedNames::parse(&bytes).as_ref(), Ok(published));
+    bytes
 }
 
 /// Certificates and their issuers' metadata.

@@ -4,7 +4,9 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use rhumb_trust::{Window, name_of, verify_statement};
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
-use rhumb_wire::{Certificate, Limits, Metadata, Name, PublicKey, Rights, Role, Scope, Statement};
+use rhumb_wire::{
+    Certificate, Limits, Metadata, Name, PublicKey, PublishedNames, Rights, Role, Scope, Statement,
+};
 
 /// When every statement begins, unless it says otherwise: 2023-11-14, 22:13:20 UTC.
 pub(crate) const NOW_S: u64 = 1_700_000_000;
@@ -61,6 +63,22 @@ impl Party {
         let public = PublicKey::Ed25519(key.public_key().as_ref().try_into().unwrap());
         let metadata = Metadata::new(role, public, NOW_S);
         Self { title, seed, name: name_of(&metadata), metadata, key }
+    }
+
+    /// What this publishes under its own name.
+    pub(crate) fn publishes(&self, names: &[(&str, &Self)]) -> PublishedNames {
+        let names = names.iter().map(|(label, party)| (label.parse().unwrap(), party.name));
+        let mut published = PublishedNames {
+            sequence: SEQUENCE,
+            not_before_s: NOW_S,
+            not_after_s: NOW_S + LIFETIME_S,
+            owner: self.name,
+            names: names.collect(),
+            signature: [0; SIGNATURE_LEN],
+        };
+        let signature = self.key.sign(&published.signed_bytes());
+        published.signature.copy_from_slice(signature.as_ref());
+        published
     }
 
     /// DomainCert(this -> member), without limits.

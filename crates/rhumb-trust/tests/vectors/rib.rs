@@ -39,6 +39,11 @@ fn requests(parties: &Parties, file: &mut File) {
         ("domains, for the first time", asked_domains(0, Name([0; 32]))),
         ("domains behind one", asked_domains(11, domain.name)),
         ("look up another way", RibRequestBody::LookUpWay { name: alice.name, number: 1 }),
+        ("look up names", RibRequestBody::LookUpNames(alice.name)),
+        ("publish names", {
+            let published = alice.publishes(&[("door", near)]);
+            RibRequestBody::PublishNames { metadata: vec![alice.metadata.clone()], published }
+        }),
         ("gone", RibRequestBody::Gone { name: alice.name, sequence: 1_700_000_000_000 }),
     ] {
         let fields = match &body {
@@ -49,6 +54,12 @@ fn requests(parties: &Parties, file: &mut File) {
                 "metadata": names::hexes(metadata),
                 "certificates": certificates::hexes(certificates),
             }),
+            RibRequestBody::PublishNames { metadata, published } => json!({
+                "kind": 12,
+                "metadata": names::hexes(metadata),
+                "published": hex(&certificates::published_bytes(published)),
+            }),
+            RibRequestBody::LookUpNames(name) => json!({"kind": 13, "name": name.to_string()}),
             RibRequestBody::Acknowledge => json!({"kind": 4}),
             RibRequestBody::WhichStore => json!({"kind": 5}),
             RibRequestBody::LookUpExport(name) => json!({"kind": 7, "name": name.to_string()}),
@@ -106,6 +117,17 @@ fn responses(parties: &Parties, file: &mut File) {
         ("changed beyond", changed(MAX_LEVEL, metadata, certificates)),
         ("changed: withdrawn", changed(0, vec![], withdrawal)),
         ("removals", RibResponseBody::Removals { to: MARK, removals }),
+        (
+            "names",
+            RibResponseBody::Names {
+                metadata: vec![alice.metadata.clone()],
+                published: alice.publishes(&[("door", near)]),
+            },
+        ),
+        (
+            "no names, without metadata",
+            RibResponseBody::Names { metadata: vec![], published: alice.publishes(&[]) },
+        ),
         ("no more removals", RibResponseBody::Removals { to: MARK, removals: vec![] }),
         ("domains", offered_domains(parties)),
         (
@@ -169,6 +191,11 @@ fn response_fields(body: &RibResponseBody) -> Value {
             fields["removals"] = removals.iter().map(|lists| hex(&together(lists))).collect();
             fields
         }
+        RibResponseBody::Names { metadata, published } => json!({
+            "kind": 11,
+            "metadata": names::hexes(metadata),
+            "published": hex(&certificates::published_bytes(published)),
+        }),
         RibResponseBody::Domains { revision, is_end, offered } => {
             let one = |(domain, offer): &(Name, Offer)| {
                 json!({
@@ -253,6 +280,12 @@ fn refusals(parties: &Parties, file: &mut File) {
             "an offer of three RIBs",
             domains(0, &[&[1][..], &[5; 32], &[0, 8, 1, 0, 0, 0, 0, 3, 0, 0]].concat()),
         ),
+        ("names, cut short", vec![11, 0, 0, 0, 7, 0, 1, 8]),
+        ("names, with a certificate", {
+            let mut bytes = vec![11, 0, 0, 0, 7, 0];
+            alice.route(near).emit(&mut bytes);
+            bytes
+        }),
         ("store, cut short", vec![6, 0, 0, 0, 7, 1, 2, 3]),
         ("refusal 0", vec![4, 0, 0, 0, 7, 0]),
         ("refusal 12", vec![4, 0, 0, 0, 7, 12]),
