@@ -21,6 +21,7 @@ mod look_up;
 mod model;
 mod neighbours;
 mod pass_up;
+mod published;
 mod quota;
 mod reach;
 mod removal;

@@ -53,13 +53,14 @@ impl<S: Store> Rib<S> {
             draft.entry.share = share;
             draft.entry.givers = limits.givers(&publisher);
             let wanted = Footprint::of(&draft.entry);
-            match draft.before.filter(|_| !draft.grows) {
-                Some(before) if before.share == share => {}
-                before => match (self.has_room(&wanted, &moves)?, before) {
-                    (true, _) => {}
-                    (false, Some(before)) => draft.entry.share = before.share,
-                    (false, None) => return Err(Refusal::QuotaExceeded),
-                },
+            let stays = draft.before.is_some_and(|before| before.share == share);
+            if (draft.grows || !stays) && !self.has_room(&wanted, &moves)? {
+                let before = draft.before.ok_or(Refusal::QuotaExceeded)?;
+                draft.entry.share = before.share;
+                let has_room = |rib: &mut Self, entry| rib.has_room(&Footprint::of(entry), &moves);
+                if draft.grows && (stays || !has_room(self, &draft.entry)?) {
+                    return Err(Refusal::QuotaExceeded);
+                }
             }
             if draft.before.is_none_or(|before| before.publisher != publisher) {
                 let held = self.held(Account::Publisher(publisher), &moves)?;
