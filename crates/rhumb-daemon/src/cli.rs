@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
 use crate::admin::{Admin, USUAL};
-use crate::names;
+use crate::names::{self, Called};
 use crate::remote::{Remote, parse_address};
 use crate::size::parse_size;
 use crate::values::{
@@ -43,9 +43,10 @@ pub use group::{
     GroupArguments, GroupCommand, GroupReceiveArguments, GroupRemoveArguments, GroupSendArguments,
 };
 pub use member::{MemberArguments, MemberCommand};
-pub use name::{NameArguments, NameCommand};
+pub use name::{NameArguments, NameCommand, OwnerArguments};
 pub use ports::{
-    ForwardArguments, Local, Offered, ProxyArguments, ServeArguments, UpArguments, Wanted,
+    CalledPort, ForwardArguments, Local, Offered, ProxyArguments, ServeArguments, UpArguments,
+    Wanted,
 };
 pub use stamp::{
     CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,
@@ -417,14 +418,33 @@ impl NodeArguments {
     }
 }
 
+/// What every command takes that goes to whom an owner calls something.
+#[derive(Debug, Default, Args)]
+pub struct AskedRibs {
+    /// A RIB that is asked for LABEL.OWNER in place of a name, which OWNER publishes; may be
+    /// repeated [default: those of the running node, or of the file]
+    #[arg(long, value_name = "[NAME@]ADDR", value_parser = names::parse_remote)]
+    pub rib: Vec<Remote>,
+}
+
+impl AskedRibs {
+    /// Those given, or else others.
+    pub fn or<'a>(&'a self, others: &'a [Remote]) -> &'a [Remote] {
+        if self.rib.is_empty() { others } else { &self.rib }
+    }
+}
+
 /// `rhumb send`
 #[derive(Debug, Args)]
 pub struct SendArguments {
     /// The file or the folder to send
     pub file: PathBuf,
     /// Who it is for
-    #[arg(long, value_name = "NAME", value_parser = names::parse)]
-    pub to: Name,
+    #[arg(long, value_name = "NAME", value_parser = names::parse_called)]
+    pub to: Called,
+    /// Where LABEL.OWNER is looked up, if it is for whom an owner calls so.
+    #[command(flatten)]
+    pub asks: AskedRibs,
     /// The node that sends.
     #[command(flatten)]
     pub node: NodeArguments,
@@ -465,8 +485,11 @@ pub struct ReceiveArguments {
 #[derive(Debug, Args)]
 pub struct PingArguments {
     /// Who to ask
-    #[arg(value_parser = names::parse)]
-    pub name: Name,
+    #[arg(value_parser = names::parse_called)]
+    pub name: Called,
+    /// Where LABEL.OWNER is looked up.
+    #[command(flatten)]
+    pub asks: AskedRibs,
     /// How often
     #[arg(short, long, default_value_t = DEFAULT_PING_COUNT, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
@@ -479,8 +502,8 @@ pub struct PingArguments {
 #[derive(Debug, Args)]
 pub struct TraceArguments {
     /// Who to trace the way to
-    #[arg(value_parser = names::parse)]
-    pub name: Name,
+    #[arg(value_parser = names::parse_called)]
+    pub name: Called,
     /// Ask this RIB, that of this node's own domain, which trust domains are on the way, and which
     /// routers stand at their borders; it has to answer this node
     #[arg(long, value_name = "[NAME@]ADDR", value_parser = names::parse_remote)]

@@ -148,6 +148,8 @@ pub struct NodeSettings {
     pub(crate) only_peer: Option<Name>,
     /// The domain by which it is known outside of it.
     pub(crate) export: Option<Export>,
+    /// Who is asked whom an owner calls something.
+    pub ribs: Vec<Remote>,
     pub(crate) lease_s: u32,
     pub(crate) max_datagram_len: u16,
     /// Who may send to it.
@@ -394,6 +396,7 @@ impl ConfigFile {
             key: flags.key.clone().or_else(|| raw.key.clone()),
             only_peer,
             export: self.export(flags)?,
+            ribs: self.remotes(&[], raw.rib.as_ref())?,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
             access: Access::default(),
             max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,

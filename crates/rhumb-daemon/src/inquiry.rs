@@ -4,5 +4,5 @@
 mod directory;
 mod session;
 
-pub use directory::Directory;
+pub use directory::{Directory, SaidOfNames};
 pub use session::{Received, Session};

@@ -59,6 +59,11 @@ pub fn load_any(path: &Path) -> Outcome<Identity> {
     load_with_role(path, "domain")
 }
 
+/// The identity in `path`, of whatever role, who says something of its own.
+pub fn load_owner(path: &Path) -> Outcome<Identity> {
+    load_with_role(path, "node")
+}
+
 /// `role`: of a key that could be made instead, if there is none.
 fn load_with_role(path: &Path, role: &str) -> Outcome<Identity> {
     let identity = load_key(path, passphrase(None)?.as_ref()).map_err(|error| match error {

@@ -27,6 +27,7 @@ pub mod output;
 pub mod ports;
 pub mod privileges;
 pub mod progress;
+pub mod published;
 pub mod remote;
 pub mod removals;
 pub mod resolver;

@@ -5,13 +5,16 @@
 //! 3. Ten characters or more from a name's beginning stand
 //!    for it, if one name of the book begins so.
 //!
+//! A label of somebody else's, behind which a dot and its owner follow, is [`called`]'s.
+//!
 //! Invariant: only the book is asked, and only its owner writes it (`rhumb keygen`, `rhumb name`).
 //! Labels in somebody's metadata are that holder's own word: they are shown as such ([`said`]) and
-//! never looked up. Nothing is asked of the network. What fits several names is refused, with all
-//! of them. Configuration files name in full: who serves must not depend on whose book is at hand
-//! ([decision 0041](../../../docs/decisions/0041-book-of-names.md)).
+//! never looked up. Nothing is asked of the network here. What fits several names is refused, with
+//! all of them. Configuration files name in full: who serves must not depend on whose book is at
+//! hand ([decision 0041](../../../docs/decisions/0041-book-of-names.md)).
 
 pub mod book;
+mod called;
 pub mod host;
 mod label;
 
@@ -23,6 +26,8 @@ use rhumb_wire::Name;
 use crate::failure::Failure;
 use crate::remote::{Remote, parse_address, parse_name};
 pub use book::{Book, Origin};
+pub(crate) use called::parse_called;
+pub use called::{ByOwner, Called};
 pub use label::Label;
 
 /// The name that an argument gives: in full, by a label, or by its beginning.
@@ -136,6 +141,9 @@ fn local() -> &'static Result<Book, String> {
     BOOK.get_or_init(|| Book::read().map_err(|failure| failure.to_string()))
 }
 
+/// What an owner can call a name.
+pub(crate) const PUBLISHED_LABELS: &str =
+    "1 to 32 of a-z, 0-9, `-` and `_`, the first a letter or digit";
 /// As many characters as [`Name::short`] has: 50 bits. Who would make a second name with the same
 /// ones has work for years, and then has to get it into this book.
 const SHORT_LEN: usize = 10;

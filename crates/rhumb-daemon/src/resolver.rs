@@ -1,5 +1,6 @@
 //! A name server on a loopback address, for hosts that are names: what `NAME.rhumb.internal` and
-//! labels of the local book stand for, as addresses of IPv6. It knows nothing else, and asks nobody
+//! labels of the local book stand for, as addresses of IPv6, and what owners publish under these.
+//! It knows nothing else, and asks nobody but RIBs for what is published
 //! ([decision 0079](../../../docs/decisions/0079-a-resolver-for-names.md)).
 //!
 //! 1. [`Resolver::open`] takes its address, before privileges are given up.
@@ -22,8 +23,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::daemon::{Metric, Snapshot};
 use crate::failure::{Failure, Outcome};
-use crate::names::Book;
 use crate::names::host::of_host_by;
+use crate::names::{Book, Called};
+use crate::published::{Finder, NotFound};
 
 /// Its sockets, which are not served yet.
 #[derive(Debug)]
@@ -72,43 +74,62 @@ impl Resolver {
         Arc::clone(&self.answers)
     }
 
-    /// Answers. `book` counts where the user's can not be read, and `learn` is told whose address
-    /// goes out: when it says no, since packets there would go to somebody else, it does not.
+    /// Answers. `book` counts where the user's can not be read, `finder` knows what is published,
+    /// and `learn` is told whose address goes out: when it says no, since packets there would go to
+    /// somebody else, it does not.
     ///
     /// # Errors
     ///
     /// When the sockets do not serve.
-    pub async fn run(self, book: Book, learn: impl FnMut(Name) -> bool) -> Outcome {
+    pub async fn run(self, book: Book, finder: Finder, learn: impl FnMut(Name) -> bool) -> Outcome {
         let datagrams = UdpSocket::from_std(self.datagrams).map_err(Failure::operation)?;
         let streams = TcpListener::from_std(self.streams).map_err(Failure::operation)?;
         let zone = ZONE.parse().map_err(Failure::operation)?;
         let mut hosts = Hosts { zone, book, learn, answers: self.answers };
         let mut buffer = vec![0; LONGEST];
         // One after the other: each is read, answered and forgotten. Streams hand their messages
-        // over, since they may take their time.
+        // over, since they may take their time, and so may RIBs that are asked.
         let mut conversations: JoinSet<io::Result<Option<Said>>> = JoinSet::new();
+        let mut asked: JoinSet<Asked> = JoinSet::new();
         loop {
-            tokio::select! {
+            let (source, message, found) = tokio::select! {
                 received = datagrams.recv_from(&mut buffer) => match received {
-                    Ok((len, source)) => {
-                        if let Some(answer) = hosts.answer(&buffer[..len]) {
-                            // Who has gone meanwhile does not want it.
-                            let _ = datagrams.send_to(&answer, source).await;
-                        }
-                    }
+                    Ok((len, from)) => (Source::Datagram(from), buffer[..len].to_vec(), None),
                     // It is one datagram's: an ICMP that came back, or no memory for a moment.
-                    Err(_) => sleep(ERROR_PAUSE).await,
+                    Err(_) => {
+                        sleep(ERROR_PAUSE).await;
+                        continue;
+                    }
                 },
-                accepted = streams.accept(), if conversations.len() < MOST_STREAMS => match accepted {
-                    Ok((stream, _)) => drop(conversations.spawn(listen(stream))),
-                    Err(_) => sleep(ERROR_PAUSE).await,
-                },
+                accepted = streams.accept(), if conversations.len() < MOST_STREAMS => {
+                    match accepted {
+                        Ok((stream, _)) => drop(conversations.spawn(listen(stream))),
+                        Err(_) => sleep(ERROR_PAUSE).await,
+                    }
+                    continue;
+                }
                 Some(said) = conversations.join_next() => {
                     let Ok(Ok(Some((stream, message)))) = said else { continue };
-                    if let Some(answer) = hosts.answer(&message) {
-                        conversations.spawn(say(stream, answer));
-                    }
+                    (Source::Stream(stream), message, None)
                 }
+                Some(done) = asked.join_next() => {
+                    let Ok((source, message, found)) = done else { continue };
+                    (source, message, Some(found))
+                }
+            };
+            let is_full = asked.len() >= MOST_ASKED;
+            let found = found.or_else(|| is_full.then_some(Err(NotFound::Busy)));
+            match hosts.answer(&message, found.as_ref()) {
+                Begun::Asks(called) => {
+                    let finder = finder.clone();
+                    asked.spawn(async move { (source, message, finder.find(&called).await) });
+                }
+                Begun::Answered(Some(answer)) => match source {
+                    // Who has gone meanwhile does not want it.
+                    Source::Datagram(to) => drop(datagrams.send_to(&answer, to).await),
+                    Source::Stream(stream) => drop(conversations.spawn(say(stream, answer))),
+                },
+                Begun::Answered(None) => {}
             }
         }
     }
@@ -146,6 +167,23 @@ pub fn advice(address: SocketAddr, device: &str) -> String {
 /// A message, and the stream that waits for its answer.
 type Said = (TcpStream, Vec<u8>);
 
+/// Where a message came from, and its answer goes.
+enum Source {
+    Datagram(SocketAddr),
+    Stream(TcpStream),
+}
+
+/// A message that waited for a RIB, and what came of it.
+type Asked = (Source, Vec<u8>, Result<Name, NotFound>);
+
+/// What comes of a message.
+enum Begun {
+    /// Its answer, if it has one.
+    Answered(Option<Vec<u8>>),
+    /// This has to be found first.
+    Asks(Called),
+}
+
 /// Whose hosts there are.
 struct Hosts<L> {
     zone: DomainName,
@@ -155,23 +193,43 @@ struct Hosts<L> {
 }
 
 impl<L: FnMut(Name) -> bool> Hosts<L> {
-    fn answer(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+    /// The answer to a message: with what was found of what an owner publishes, if that was asked.
+    fn answer(&mut self, message: &[u8], found: Option<&Result<Name, NotFound>>) -> Begun {
         let zone = self.zone.clone();
-        let (answered, bytes) = answer(&zone, message, |host| self.find(host));
+        let mut asks = None;
+        let (answered, bytes) = answer(&zone, message, |host| self.find(host, found, &mut asks));
+        if let Some(called) = asks {
+            return Begun::Asks(called);
+        }
         self.answers.of(answered).fetch_add(1, Ordering::Relaxed);
-        bytes
+        Begun::Answered(bytes)
     }
 
-    fn find(&mut self, host: &str) -> Host {
+    fn find(
+        &mut self,
+        host: &str,
+        found: Option<&Result<Name, NotFound>>,
+        asks: &mut Option<Called>,
+    ) -> Host {
         // It is not there for a user that privileges were given up for.
         if let Ok(book) = Book::read() {
             self.book = book;
         }
-        match of_host_by(host, || Ok(self.book.clone())) {
-            Ok(name) if (self.learn)(name) => Host::Address(name.address()),
-            Ok(_) => Host::Taken,
-            Err(_) if self.is_between(host) => Host::Between,
-            Err(_) => Host::Nobody,
+        let name = match (of_host_by(host, || Ok(self.book.clone())), found) {
+            (Ok(Called::Name(name)), _) => Some(name),
+            (Ok(_), Some(Ok(name))) => Some(*name),
+            (Ok(called), None) => {
+                *asks = Some(called);
+                return Host::NotKnown;
+            }
+            (Ok(_), Some(Err(problem))) if !problem.is_certain() => return Host::NotKnown,
+            _ => None,
+        };
+        match name {
+            Some(name) if (self.learn)(name) => Host::Address(name.address()),
+            Some(_) => Host::Taken,
+            None if self.is_between(host) => Host::Between,
+            None => Host::Nobody,
         }
     }
 
@@ -229,6 +287,8 @@ const ZONE: &str = "rhumb.internal";
 const LONGEST: usize = 4096;
 /// Programs of this host, which are answered at once.
 const MOST_STREAMS: usize = 32;
+/// Messages that wait for a RIB: others are told at once that it is not known now.
+const MOST_ASKED: usize = 256;
 /// RFC 7766 asks for seconds.
 const IDLE: Duration = Duration::from_secs(5);
 /// So that a socket that fails does not spin.
@@ -267,9 +327,33 @@ mod tests {
     fn a_whole_name_has_its_address_unless_that_leads_elsewhere() {
         let name = Name([1; 32]);
         let host = format!("{name}.rhumb.internal");
-        assert_eq!(hosts(&[], true).find(&host), Host::Address(name.address()));
-        assert_eq!(hosts(&[], false).find(&host), Host::Taken);
-        assert_eq!(hosts(&[], true).find("x.rhumb.internal"), Host::Nobody);
+        let find = |learn, host: &str| hosts(&[], learn).find(host, None, &mut None);
+        assert_eq!(find(true, &host), Host::Address(name.address()));
+        assert_eq!(find(false, &host), Host::Taken);
+        assert_eq!(find(true, "x.rhumb.internal"), Host::Nobody);
+    }
+
+    #[test]
+    fn what_an_owner_publishes_is_asked_for_unless_the_book_has_it() {
+        let (alice, camera) = (Name([1; 32]), Name([2; 32]));
+        let host = "camera.alice.rhumb.internal";
+        let find = |entries: &[(&str, Name)], found: Option<Result<Name, NotFound>>| {
+            let mut asks = None;
+            let host = hosts(entries, true).find(host, found.as_ref(), &mut asks);
+            (host, asks.map(|called| called.to_string()))
+        };
+        let entry = ("alice", alice);
+        let asked = Some(format!("camera.{alice}"));
+        assert_eq!(find(&[entry], None), (Host::NotKnown, asked));
+        let address = (Host::Address(camera.address()), None);
+        assert_eq!(find(&[entry], Some(Ok(camera))), address);
+        assert_eq!(find(&[entry, ("camera.alice", camera)], None), address);
+        let not_there = Some(Err(NotFound::Nothing(alice)));
+        assert_eq!(find(&[entry], not_there), (Host::Nobody, None));
+        for uncertain in [NotFound::Busy, NotFound::Forged(alice), NotFound::Older(alice)] {
+            assert_eq!(find(&[entry], Some(Err(uncertain))), (Host::NotKnown, None));
+        }
+        assert_eq!(find(&[], None), (Host::Nobody, None));
     }
 
     #[test]

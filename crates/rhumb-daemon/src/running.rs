@@ -33,6 +33,13 @@ pub use lending::{Lent, Sent};
 pub enum Request {
     /// Which name it has.
     Who,
+    /// Whom an owner calls something.
+    Find {
+        /// The owner.
+        owner: String,
+        /// What it calls him.
+        label: String,
+    },
     /// The round trip to a name.
     Ping {
         /// Whose.
@@ -88,7 +95,7 @@ pub struct Answer {
     pub error: Option<String>,
     /// Whether only the time was over.
     pub timed_out: bool,
-    /// The name of the node.
+    /// The name of the node, or that was asked for.
     pub name: Option<String>,
     /// Where it listens for programs.
     pub local: Option<SocketAddr>,

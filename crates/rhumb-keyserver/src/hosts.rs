@@ -25,6 +25,8 @@ pub enum Host {
     Nobody,
     /// Somebody's whose address leads to somebody else.
     Taken,
+    /// Whose it is could not be found out.
+    NotKnown,
 }
 
 /// What became of a question.
@@ -38,6 +40,8 @@ pub enum Answered {
     NoSuchHost,
     /// Its address leads to somebody else.
     AddressTaken,
+    /// Whose host it is could not be found out.
+    NotKnown,
     /// It is not for us to say, or not to be asked of us.
     Refused,
     /// It is no question, or several, or cannot be read: nothing.
@@ -46,11 +50,12 @@ pub enum Answered {
 
 impl Answered {
     /// Each, and its label in metrics.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::Address, "address"),
         (Self::NoData, "no_data"),
         (Self::NoSuchHost, "no_such_host"),
         (Self::AddressTaken, "address_taken"),
+        (Self::NotKnown, "not_known"),
         (Self::Refused, "refused"),
         (Self::Malformed, "malformed"),
     ];
@@ -106,6 +111,7 @@ fn reply(
         Host::Address(_) | Host::Between => (Answered::NoData, negative(Rcode::NOERROR, zone)),
         Host::Nobody => (Answered::NoSuchHost, negative(Rcode::NXDOMAIN, zone)),
         Host::Taken => (Answered::AddressTaken, Reply::of(Rcode::SERVFAIL)),
+        Host::NotKnown => (Answered::NotKnown, Reply::of(Rcode::SERVFAIL)),
     }
 }
 
@@ -157,6 +163,7 @@ mod tests {
             "camera.rhumb.internal" => Host::Address(ADDRESS),
             "my.rhumb.internal" => Host::Between,
             "taken.rhumb.internal" => Host::Taken,
+            "camera.alice.rhumb.internal" => Host::NotKnown,
             _ => Host::Nobody,
         }
     }
@@ -195,6 +202,8 @@ mod tests {
         assert_eq!(of("other.rhumb.internal", Rtype::A), nobody);
         let taken = (Answered::AddressTaken, Rcode::SERVFAIL, vec![], 0);
         assert_eq!(of("taken.rhumb.internal", Rtype::AAAA), taken);
+        let not_known = (Answered::NotKnown, Rcode::SERVFAIL, vec![], 0);
+        assert_eq!(of("camera.alice.rhumb.internal", Rtype::AAAA), not_known);
     }
 
     #[test]

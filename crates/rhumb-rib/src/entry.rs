@@ -10,9 +10,9 @@
 //! expired, and until every statement with a lower sequence has expired too, so that nothing
 //! older can come back. A statement may last [`max_lifetime_s`]; so an older one, whose window
 //! began no later, is refused as expired once that time and the allowance for clocks have passed
-//! since the newer one was admitted ([`Entry::keep_until_s`]). What the name publishes under its own
-//! is kept whole for as long, so that whoever asks learns that it has expired. A holder who dates windows ahead
-//! of their sequence gives up this protection for them.
+//! since the newer one was admitted ([`Entry::keep_until_s`]). What the name publishes under its
+//! own is kept whole for as long, so that whoever asks learns that it has expired. A holder who
+//! dates windows ahead of their sequence gives up this protection for them.
 
 use rhumb_trust::{CLOCK_SKEW_S, MAX_NAMES_LIFETIME_S, StatementError, check_window};
 use rhumb_wire::rib::{MAX_WAYS, Refusal};

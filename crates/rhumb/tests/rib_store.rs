@@ -15,7 +15,7 @@ use crate::network::Network;
 /// is published anyway; far more than it takes.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-fn start_rib(place: &Place, address: &Value) -> (Running, Value) {
+pub(crate) fn start_rib(place: &Place, address: &Value) -> (Running, Value) {
     let address = address.as_str().unwrap();
     let (key, store) = ("rib.key", "rib.redb");
     let arguments = ["rib", "--listen", address, "--admin", "127.0.0.1:0", "--key", key];

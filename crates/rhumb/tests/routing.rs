@@ -43,6 +43,7 @@ mod path_mtu;
 mod ports;
 mod privileges;
 mod proxy;
+mod published;
 mod python_client;
 mod receive_rules;
 mod resume;

@@ -8,6 +8,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rhumb_wire::Name;
 use serde_json::{Value, json};
 
 use crate::domains::admit;
@@ -346,6 +347,66 @@ fn programs_find_names_as_hosts() {
     assert!(counts["address"].as_u64() >= Some(5), "{status}");
     assert!(counts["refused"].as_u64() >= Some(2), "{status}");
     assert_eq!(counts["malformed"], json!(0), "{status}");
+}
+
+#[test]
+fn what_an_owner_publishes_is_a_host_and_a_change_is_seen_within_seconds() {
+    if !["curl", "dig", "python3"].iter().all(|it| is_there(it)) {
+        return;
+    }
+    let Some(rig) = Rig::new(1, 2) else { return };
+    let router = rig.routers[0].1.clone();
+    let [alice, bob, owner] =
+        ["alice.key", "bob.key", "owner.key"].map(|key| rig.place.keygen("node", key));
+    let asks = ["--resolver", "127.0.0.1:53", "--router", &router, "--rib", &rig.to_rib];
+    let here = rig.tun(0, "alice.key", &asks);
+    let there = rig.tun(1, "bob.key", &["--allow", &alice, "--router", &router]);
+    let publish = |names: &[&str]| {
+        let to = ["--key", "owner.key", "--rib", &rig.to_rib];
+        let arguments = [&["name", "publish"], names, &to[..]].concat();
+        let run = rig.place.command_in(rig.hosts[0].id(), &arguments).output();
+        let run = Run::of(run.unwrap());
+        assert_eq!(run.code, 0, "{}", run.errors);
+    };
+    let dig = |host: &str, kind: &str| {
+        let dig = ["dig", "@127.0.0.1", "+tries=1", "+time=10", host, kind];
+        String::from_utf8(rig.program(0, &dig).output().unwrap().stdout).unwrap()
+    };
+    let host = "camera.owner.rhumb.internal";
+    let in_full = format!("camera.{owner}.rhumb.internal");
+    let until = |host: &str, kind: &str, what: &str| {
+        let begin = Instant::now();
+        while !dig(host, kind).contains(what) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{}", dig(host, kind));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    // Nobody knows the owner there; then it says who its camera is, and that it has another.
+    assert!(dig(host, "AAAA").contains("status: NXDOMAIN"), "{}", dig(host, "AAAA"));
+    publish(&["door=alice"]);
+    until("door.owner.rhumb.internal", "AAAA", here.ip());
+    assert!(dig(host, "AAAA").contains("status: NXDOMAIN"), "{}", dig(host, "AAAA"));
+    publish(&[&format!("camera={bob}")]);
+    until(host, "AAAA", there.ip());
+    until(&in_full, "AAAA", there.ip());
+    let said = dig(host, "A");
+    assert!(said.contains("status: NOERROR") && !said.contains("ANSWER SECTION"), "{said}");
+    until("door.owner.rhumb.internal", "AAAA", "status: NXDOMAIN");
+
+    // A program is led there, and its packets find the name.
+    rig.place.write("index.html", "hello");
+    let _web = rig.serve(1, &["python3", "-m", "http.server", "80", "--bind", there.ip()]);
+    rig.place.write("resolv.conf", "nameserver 127.0.0.1\noptions timeout:10 attempts:1\n");
+    let script = "mount --bind resolv.conf /etc/resolv.conf && \
+                  exec curl --silent --show-error --fail --max-time 20 \"http://$1/\"";
+    let page = rig.until_it_works(0, &["unshare", "--mount", "sh", "-c", script, "sh", host]);
+    assert_eq!(page.stdout, b"hello");
+    let status = rig.status(0, &here);
+    assert!(status["resolver"]["no_such_host"].as_u64() >= Some(2), "{status}");
+    // Without an answer of the RIB it is not said that there is no such host.
+    assert_eq!(rig.place.run(&["name", "add", "carol", &Name([7; 32]).to_string()]).code, 0);
+    rig.hosts[0].run("ip link set eth down");
+    assert!(dig("x.carol.rhumb.internal", "AAAA").contains("status: SERVFAIL"));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use clap::Args;
 use rhumb_wire::Name;
 
-use super::NodeArguments;
+use super::{AskedRibs, NodeArguments};
 use crate::admin::{Admin, USUAL};
-use crate::names;
+use crate::names::{self, Called};
 use crate::remote::{Remote, parse_address};
 
 /// `rhumb serve`
@@ -58,8 +58,11 @@ pub struct ForwardArguments {
     #[arg(value_name = "[ADDR:]PORT")]
     pub local: Local,
     /// Whose port it leads to
-    #[arg(value_name = "NAME:PORT")]
-    pub service: Wanted,
+    #[arg(value_name = "NAME:PORT", value_parser = parse_called_port)]
+    pub service: CalledPort,
+    /// Where LABEL.OWNER:PORT is looked up.
+    #[command(flatten)]
+    pub asks: AskedRibs,
     /// It was offered with --udp: carry datagrams
     #[arg(long)]
     pub udp: bool,
@@ -75,6 +78,9 @@ pub struct ProxyArguments {
     /// 127.0.0.1]
     #[arg(value_name = "[ADDR:]PORT", default_value = "1080")]
     pub local: Local,
+    /// Where hosts LABEL.NAME.rhumb.internal are looked up.
+    #[command(flatten)]
+    pub asks: AskedRibs,
     /// The node that connects: its name is what `--allow` there is about.
     #[command(flatten)]
     pub node: NodeArguments,
@@ -116,6 +122,20 @@ pub struct Wanted {
     pub port: u16,
 }
 
+/// `NAME:PORT`, where an owner may call NAME something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalledPort {
+    /// Whose.
+    pub called: Called,
+    /// The port.
+    pub port: u16,
+}
+
+fn parse_called_port(text: &str) -> Result<CalledPort, String> {
+    let (name, number) = text.rsplit_once(':').ok_or(NAME_AND_PORT)?;
+    Ok(CalledPort { called: names::parse_called(name)?, port: port(number)? })
+}
+
 /// `[ADDR:]PORT`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Local(pub SocketAddr);
@@ -133,22 +153,13 @@ impl FromStr for Offered {
     }
 }
 
-impl FromStr for Wanted {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::parse_by(text, names::parse)
-    }
-}
-
 impl Wanted {
     /// Takes what `parse_name` takes for a name.
     pub(crate) fn parse_by(
         text: &str,
         parse_name: impl Fn(&str) -> Result<Name, String>,
     ) -> Result<Self, String> {
-        let (name, number) =
-            text.rsplit_once(':').ok_or("give a name and a port, as in NAME:80")?;
+        let (name, number) = text.rsplit_once(':').ok_or(NAME_AND_PORT)?;
         Ok(Self { name: parse_name(name)?, port: port(number)? })
     }
 }
@@ -168,6 +179,7 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("`{text}` is no port; give a number of 0 to 65535"))
 }
 
+const NAME_AND_PORT: &str = "give a name and a port, as in NAME:80";
 const UP_KEY: &str =
     "The node's key file [default: one beside the book of names, made at the first start]";
 
@@ -182,9 +194,12 @@ mod tests {
         assert_eq!(offered("80"), Ok(Offered { name: None, port: 80 }));
         assert_eq!(offered(&format!("{name}:80")), Ok(Offered { name: Some(name), port: 80 }));
         assert!(offered("65536").is_err() && offered(":80").is_err() && offered("").is_err());
-        assert_eq!(format!("{name}:22").parse(), Ok(Wanted { name, port: 22 }));
-        assert!(name.to_string().parse::<Wanted>().is_err());
-        assert!("22".parse::<Wanted>().is_err());
+        let called = Called::Name(name);
+        assert_eq!(parse_called_port(&format!("{name}:22")), Ok(CalledPort { called, port: 22 }));
+        let published = parse_called_port(&format!("camera.{name}:22")).unwrap();
+        assert_eq!(published.called.to_string(), format!("camera.{name}"));
+        assert!(parse_called_port(&name.to_string()).is_err());
+        assert!(parse_called_port("22").is_err());
         let local = |text: &str| text.parse::<Local>().map(|it| it.0.to_string());
         assert_eq!(local("8080").as_deref(), Ok("127.0.0.1:8080"));
         assert_eq!(local("[::1]:8080").as_deref(), Ok("[::1]:8080"));

@@ -112,6 +112,7 @@ pub(crate) struct RawNode {
     pub(crate) only_peer: Option<Spanned<String>>,
     pub(crate) export: Option<Spanned<String>>,
     pub(crate) export_up_to: Option<Spanned<String>>,
+    pub(crate) rib: Option<Vec<Spanned<String>>>,
     pub(crate) lease_s: Option<Spanned<u32>>,
     pub(crate) max_datagram: Option<Spanned<u16>>,
 }
@@ -406,6 +407,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "for",
             "export",
             "export_up_to",
+            "rib",
             "lease_s",
             "max_datagram",
         ],

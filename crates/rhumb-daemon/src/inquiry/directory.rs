@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use rhumb_trust::{Chain, Verified, name_of, verify_chain, verify_statement};
-use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
-use rhumb_wire::{Action, Metadata, Name, Statement};
+use rhumb_wire::rib::{
+    Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
+};
+use rhumb_wire::{Action, Metadata, Name, PublishedNames, Statement};
 
 use super::session::Session;
 
@@ -17,6 +19,21 @@ pub struct Directory<'a> {
     session: &'a mut Session,
     source: Name,
     last_id: u32,
+}
+
+/// What a RIB says of what an owner publishes under its own name.
+#[derive(Debug)]
+pub enum SaidOfNames {
+    /// This, unverified but for whose it says that it is, and the owner's metadata.
+    List(PublishedNames, Metadata),
+    /// Nothing; the owner is known.
+    Nothing,
+    /// It does not know the owner.
+    UnknownOwner,
+    /// It does not say.
+    Refused(Refusal),
+    /// It spoke of something else.
+    Unfit,
 }
 
 impl<'a> Directory<'a> {
@@ -77,6 +94,35 @@ impl<'a> Directory<'a> {
             }
             _ => Err(unexpected()),
         }
+    }
+
+    /// The newest list of what `owner` publishes under its own name, in force or not.
+    ///
+    /// # Errors
+    /// When no answer comes.
+    pub fn look_up_names(&mut self, owner: Name) -> Outcome<SaidOfNames> {
+        Ok(match self.request(RibRequestBody::LookUpNames(owner))? {
+            RibResponseBody::Names { published, .. } if published.owner != owner => {
+                SaidOfNames::Unfit
+            }
+            RibResponseBody::Names { metadata, published } => {
+                let metadata = metadata.into_iter().find(|it| name_of(it) == owner);
+                match metadata.map_or_else(|| self.metadata(owner), Ok) {
+                    Ok(metadata) => SaidOfNames::List(published, metadata),
+                    Err(_) => SaidOfNames::Unfit,
+                }
+            }
+            RibResponseBody::Found { name, metadata, .. } => {
+                match name == owner && metadata.iter().any(|it| name_of(it) == owner) {
+                    true => SaidOfNames::Nothing,
+                    false => SaidOfNames::Unfit,
+                }
+            }
+            // Whether it lies costs as much as that it withholds.
+            RibResponseBody::Absent(_) => SaidOfNames::UnknownOwner,
+            RibResponseBody::Refused(refusal) => SaidOfNames::Refused(refusal),
+            _ => SaidOfNames::Unfit,
+        })
     }
 
     /// The metadata of `name`, checked against it.

@@ -24,6 +24,7 @@ use crate::failure::{Failure, Outcome};
 use crate::membership::check_peer;
 use crate::names::host::{SUFFIX, of_host};
 use crate::output::Form;
+use crate::published::{Finder, NotFound};
 use rhumb_node::{
     BUSY, EndError, NOT_ALLOWED, Node, PORT_CLOSED, SERVICE_FAILED, Stream, StreamError,
     stream_error,
@@ -43,12 +44,13 @@ use self::socks::{Reply, Request, Target};
 pub fn lead(
     node: Node,
     settings: NodeSettings,
+    finder: Finder,
     (listener, local): (std::net::TcpListener, SocketAddr),
     form: Form,
 ) -> impl Future<Output = Outcome> {
     form.print(&Ready { own: node.name(), local });
     let told = Seldom::default();
-    let proxy = Proxy { node, settings, local, form, told };
+    let proxy = Proxy { node, settings, finder, local, form, told };
     accept(Arc::new(proxy), listener)
 }
 
@@ -74,6 +76,7 @@ async fn accept(proxy: Arc<Proxy>, listener: std::net::TcpListener) -> Outcome {
 struct Proxy {
     node: Node,
     settings: NodeSettings,
+    finder: Finder,
     local: SocketAddr,
     form: Form,
     told: Seldom,
@@ -148,7 +151,7 @@ impl Proxy {
 
     /// Opens a stream, and gives the other end the time to say that it takes none there.
     async fn open(&self, target: &Target) -> Result<Opened, Denied> {
-        let name = self.name_of(&target.host)?;
+        let name = self.name_of(&target.host).await?;
         let mut stream = self.node.open(name, target.port).await?;
         let connections = self.node.connections();
         let round_trip = connections.iter().find(|it| it.peer == name).map(|it| it.round_trip);
@@ -165,9 +168,10 @@ impl Proxy {
         Ok(Opened { stream, said })
     }
 
-    fn name_of(&self, host: &str) -> Result<Name, Denied> {
+    async fn name_of(&self, host: &str) -> Result<Name, Denied> {
         let outside = |text| Denied { reply: Reply::NotAllowed, status: "403 Forbidden", text };
-        let name = of_host(host).map_err(outside)?;
+        let called = of_host(host).map_err(outside)?;
+        let name = self.finder.find(&called).await?;
         check_peer(&self.settings, name).map_err(|failure| outside(failure.to_string()))?;
         Ok(name)
     }
@@ -191,7 +195,7 @@ impl Proxy {
                 continue;
             }
             let Some((target, body)) = socks::parse_datagram(&buffer[..len]) else { continue };
-            let name = match self.name_of(&target.host) {
+            let name = match self.name_of(&target.host).await {
                 Ok(name) => name,
                 Err(denied) => {
                     self.tell(&target, &denied);
@@ -236,6 +240,16 @@ impl Belongs for Target {
 impl Denied {
     fn failed(text: String) -> Self {
         Self { reply: Reply::Failed, status: "502 Bad Gateway", text }
+    }
+}
+
+impl From<NotFound> for Denied {
+    fn from(problem: NotFound) -> Self {
+        let status = match problem.is_certain() {
+            true => "404 Not Found",
+            false => "502 Bad Gateway",
+        };
+        Self { reply: Reply::HostUnreachable, status, text: problem.to_string() }
     }
 }
 

@@ -1,4 +1,6 @@
-//! `rhumb name`: what names are called on this machine.
+//! `rhumb name`: what names are called on this machine, and under the names of their owners.
+
+mod published;
 
 use std::fmt;
 
@@ -15,6 +17,13 @@ pub(crate) fn run(arguments: &NameArguments, form: Form) -> Outcome {
         None | Some(NameCommand::List) => list(form),
         Some(NameCommand::Add { label, name }) => add(label, *name, form),
         Some(NameCommand::Remove { label, name }) => remove(label, *name, form),
+        Some(NameCommand::Publish { names, days, owner }) => {
+            published::publish(names, *days, owner, form)
+        }
+        Some(NameCommand::Published { owner, rib, key }) => {
+            published::show(*owner, rib, key.as_deref(), form)
+        }
+        Some(NameCommand::Withdraw { owner }) => published::withdraw(owner, form),
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use rhumb_daemon::cli::PingArguments;
 use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::membership::{check_peer, joined};
+use rhumb_daemon::membership::joined;
 use rhumb_daemon::output::{Form, round_trip_text};
+use rhumb_daemon::published::{find_by, find_once};
 use rhumb_daemon::running::{Request, Running, by_running};
 use rhumb_node::{Node, PingError};
 use rhumb_wire::Name;
@@ -20,13 +21,14 @@ pub(crate) fn run(
     with_parent: bool,
     form: Form,
 ) -> Outcome {
-    let (name, count) = (arguments.name, arguments.count);
-    check_peer(settings, name)?;
+    let count = arguments.count;
     let stopped = || Err(Failure::operation_text("stopped"));
-    let by_it = by_running(&arguments.node, with_parent, stopped(), |running| {
-        ping(By::Running(running), name, count, form)
+    let by_it = by_running(&arguments.node, with_parent, stopped(), |running| async {
+        let name = find_by(&running, &arguments.name, &arguments.asks, settings).await?;
+        ping(By::Running(running), name, count, form).await
     });
     let report = by_it.unwrap_or_else(|| {
+        let name = find_once(&arguments.name, &arguments.asks, settings)?;
         let by_own = |node| ping(By::Own(node), name, count, form);
         joined(settings, with_parent, stopped(), by_own)
     })?;

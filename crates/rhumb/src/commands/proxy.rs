@@ -1,11 +1,16 @@
 //! `rhumb proxy`: names for programs that can use a proxy, as hosts `NAME.rhumb.internal`.
 
+use std::sync::Arc;
+
+use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::cli::ProxyArguments;
 use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::Outcome;
-use rhumb_daemon::membership::joined;
+use rhumb_daemon::key;
+use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::{listen, proxy};
+use rhumb_daemon::published::Finder;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -14,8 +19,12 @@ pub(crate) fn run(
     with_parent: bool,
     form: Form,
 ) -> Outcome {
-    joined(settings, with_parent, Ok(()), |node| async move {
-        let (listener, local) = listen(arguments.local.0)?;
-        proxy::lead(node, settings.clone(), (listener, local), form).await
+    let identity = key::load_or_ephemeral(settings.key.as_deref())?;
+    let asks = Arc::clone(&identity);
+    let belonging = Belonging::of(identity, settings.key.as_deref());
+    joined_as(belonging, settings, with_parent, Ok(()), |node| async move {
+        let listening = listen(arguments.local.0)?;
+        let finder = Finder::start(&asks, arguments.asks.or(&settings.ribs))?;
+        proxy::lead(node, settings.clone(), finder, listening, form).await
     })
 }

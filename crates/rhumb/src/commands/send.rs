@@ -12,9 +12,10 @@ use data_encoding::HEXLOWER;
 use rhumb_daemon::cli::SendArguments;
 use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::membership::{check_peer, joined};
+use rhumb_daemon::membership::joined;
 use rhumb_daemon::output::{Form, bytes_text, rate_text, resumed_text};
 use rhumb_daemon::progress::Bar;
+use rhumb_daemon::published::{find_by, find_once};
 use rhumb_daemon::running::{Request, Running, Sent, by_running};
 use rhumb_node::Node;
 use rhumb_node::transfer::{ReadAt, sha256_of};
@@ -33,23 +34,25 @@ pub(crate) fn run(
     bar: &Bar,
     form: Form,
 ) -> Outcome {
-    check_peer(settings, arguments.to)?;
     let Outgoing { content, offer, left_out } = Outgoing::open(&arguments.file)?;
     // One of the two below takes it.
     let content = Cell::new(Some(content));
     let taken = || content.take().ok_or_else(|| Failure::operation_text("it is sent already"));
     let stopped = || Err(Failure::operation_text("stopped before the file had arrived"));
+    let (called, asks) = (&arguments.to, &arguments.asks);
     let by_it = by_running(&arguments.node, with_parent, stopped(), async |running| {
-        send_by(running, arguments.to, taken()?, &offer, bar).await
+        let to = find_by(&running, called, asks, settings).await?;
+        Ok((to, send_by(running, to, taken()?, &offer, bar).await?))
     });
     let sent = by_it.unwrap_or_else(|| {
+        let to = find_once(called, asks, settings)?;
         joined(settings, with_parent, stopped(), async |node| {
-            send(node, arguments.to, taken()?, offer.clone(), bar).await
+            Ok((to, send(node, to, taken()?, offer.clone(), bar).await?))
         })
     });
     bar.end();
-    let sent = sent?;
-    form.print(&Report { to: arguments.to, offer, left_out, sent });
+    let (to, sent) = sent?;
+    form.print(&Report { to, offer, left_out, sent });
     Ok(())
 }
 

@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use rhumb_daemon::belonging::Belonging;
-use rhumb_daemon::cli::TraceArguments;
+use rhumb_daemon::cli::{AskedRibs, TraceArguments};
 use rhumb_daemon::clock::now;
 use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
-use rhumb_daemon::membership::{check_peer, joined_as};
+use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::names;
 use rhumb_daemon::output::{Form, round_trip_text};
+use rhumb_daemon::published::find_once;
 use rhumb_daemon::words::Labels;
 use rhumb_node::{Hop, Node};
 use rhumb_wire::{Certificate, Name};
@@ -32,8 +33,8 @@ pub(crate) fn run(
     with_parent: bool,
     form: Form,
 ) -> Outcome {
-    let name = arguments.name;
-    check_peer(settings, name)?;
+    let asks = AskedRibs { rib: arguments.rib.into_iter().collect() };
+    let name = find_once(&arguments.name, &asks, settings)?;
     let stopped = Err(Failure::operation_text("stopped"));
     let identity = key::load_or_ephemeral(settings.key.as_deref().map(Path::new))?;
     let asker = Arc::clone(&identity);

@@ -23,6 +23,7 @@ use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::Seldom;
 use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::published::Finder;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::resolver::{self, Resolver};
 use rhumb_daemon::tun::Device;
@@ -75,13 +76,17 @@ pub(crate) fn run(
         }
         helpers.spawn(tell_refusals(node.refusals(), form));
         let resolves = resolver.as_ref().map(Resolver::address);
+        let finder =
+            Finder::start(&asks, if tun.ribs.is_empty() { &settings.ribs } else { &tun.ribs })?;
         let hearing = Hearing::begin(&node, &asks, &tun.ribs)?;
         hearing.heed(tun.allow.domains().iter().copied());
         let ended = device.carry(&node)?;
         let device = gauge.device().to_owned();
         if let Some(resolver) = resolver {
             helpers.spawn(async move {
-                if let Err(failure) = resolver.run(book, move |name| gauge.learn(name)).await {
+                if let Err(failure) =
+                    resolver.run(book, finder, move |name| gauge.learn(name)).await
+                {
                     tracing::error!(%failure, "hosts are not resolved");
                 }
             });

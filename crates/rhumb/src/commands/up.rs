@@ -27,6 +27,7 @@ use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::door::Door;
 use rhumb_daemon::ports::{listen, offer, proxy, until_ended};
 use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::published::Finder;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::resolver::{self, Resolver};
 use rhumb_daemon::running::Counter;
@@ -78,12 +79,14 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         helpers.spawn(offer::tell_refusals(node.refusals(), form));
         let tun = settings.tun.as_ref();
         let ribs = [&settings.ribs[..], tun.map_or(&[][..], |it| &it.ribs)].concat();
+        let asked = [&ribs[..], &settings.node.ribs].concat();
+        let finder = Finder::start(&asks, &asked)?;
         let hearing = Hearing::begin(&node, &asks, &ribs)?;
         let allowed = settings.serve.iter().map(|it| &it.allow).chain(tun.map(|it| &it.allow));
         hearing.heed(allowed.flat_map(Allowed::domains).copied());
-        let mut parts = begin(&node, opened, settings, form).await?;
+        let mut parts = begin(&node, opened, (settings, &finder), form).await?;
         if let Some(counter) = counter {
-            parts.spawn(requests::answer(node.clone(), hearing, counter, form));
+            parts.spawn(requests::answer(node.clone(), (hearing, finder), counter, form));
         }
         let _served = offer::serve_capsules(&node, ad_certs).await?;
         form.print(&Ready { own: node.name(), router, admin, device, resolves });
@@ -123,7 +126,7 @@ impl Opened {
 async fn begin(
     node: &Node,
     opened: Opened,
-    settings: &UpSettings,
+    (settings, finder): (&UpSettings, &Finder),
     form: Form,
 ) -> Outcome<JoinSet<Outcome>> {
     let mut parts = JoinSet::new();
@@ -136,13 +139,14 @@ async fn begin(
         parts.spawn(offer::offer(node, offered.clone(), None, form).await?.carry());
     }
     if let Some(listening) = proxy {
-        parts.spawn(proxy::lead(node.clone(), settings.node.clone(), listening, form));
+        let finder = finder.clone();
+        parts.spawn(proxy::lead(node.clone(), settings.node.clone(), finder, listening, form));
     }
     if let Some(device) = device {
         let gauge = device.gauge();
         parts.spawn(device.carry(node)?);
         if let Some(resolver) = resolver {
-            parts.spawn(resolver.run(book, move |name| gauge.learn(name)));
+            parts.spawn(resolver.run(book, finder.clone(), move |name| gauge.learn(name)));
         }
     }
     Ok(parts)

@@ -71,7 +71,9 @@ impl Stranger {
         aws_lc_rs::rand::fill(&mut secret).unwrap();
         let (config, begun) = (rhumb_link::Config::default(), Instant::now());
         let mut endpoint = Endpoint::new(identity.clone(), config, secret, begun).unwrap();
-        let _ = endpoint.connect(to, None, begun);
+        if to.port() != 0 {
+            let _ = endpoint.connect(to, None, begun);
+        }
         let socket = UdpSocket::bind((at, 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
         let mut stranger = Self {
@@ -88,6 +90,16 @@ impl Stranger {
         };
         stranger.pump();
         stranger
+    }
+
+    /// One who waits for others to connect, as a RIB does, and talks with the last who did.
+    pub(crate) fn await_others(at: Ipv4Addr, role: Role) -> Self {
+        Self::begin(at, SocketAddr::from((at, 0)), role)
+    }
+
+    /// Where others find it.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap()
     }
 
     /// As [`Stranger::begin`], until there is a session.

@@ -6,9 +6,11 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use rhumb_daemon::config::{Allowed, OfferedPort};
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::names::{ByOwner, Called};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::door::{Door, reach};
 use rhumb_daemon::ports::offer;
+use rhumb_daemon::published::Finder;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{Answer, Asker, Counter, Request};
 use rhumb_node::{Node, PingError};
@@ -19,14 +21,20 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Answers requests until the node ends.
-pub(super) async fn answer(node: Node, hearing: Hearing, counter: Counter, form: Form) -> Outcome {
+pub(super) async fn answer(
+    node: Node,
+    (hearing, finder): (Hearing, Finder),
+    counter: Counter,
+    form: Form,
+) -> Outcome {
     let listener = counter.listener()?;
     let mut asked = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if asked.len() < MAX_AT_ONCE => {
-                    asked.spawn(answer_one(node.clone(), hearing.clone(), stream, form));
+                    let finder = finder.clone();
+                    asked.spawn(answer_one(node.clone(), (hearing.clone(), finder), stream, form));
                 }
                 // One more command has to wait for others to be done: it is turned away.
                 Ok(_) => {}
@@ -37,12 +45,24 @@ pub(super) async fn answer(node: Node, hearing: Hearing, counter: Counter, form:
     }
 }
 
-async fn answer_one(node: Node, hearing: Hearing, stream: UnixStream, form: Form) {
+async fn answer_one(
+    node: Node,
+    (hearing, finder): (Hearing, Finder),
+    stream: UnixStream,
+    form: Form,
+) {
     let Some((request, asker)) = Asker::request(stream).await else { return };
     match request {
         Request::Who => {
             let name = Some(node.name().to_string());
             say(asker, Answer { name, ..Answer::default() }).await;
+        }
+        Request::Find { owner, label } => {
+            let answer = match find(&finder, &owner, &label).await {
+                Ok(name) => Answer { name: Some(name.to_string()), ..Answer::default() },
+                Err(failure) => failed(&failure),
+            };
+            say(asker, answer).await;
         }
         Request::Ping { name, within_ms } => say(asker, ping(&node, &name, within_ms).await).await,
         Request::Forward { local, name, port, udp } => {
@@ -123,6 +143,13 @@ async fn ping(node: &Node, name: &str, within_ms: u64) -> Answer {
         }
         Err(error) => Answer { timed_out: error == PingError::TimedOut, ..Answer::failed(&error) },
     }
+}
+
+/// Whom an owner calls so, by the RIBs of this node.
+async fn find(finder: &Finder, owner: &str, label: &str) -> Outcome<Name> {
+    let (owner, label) = (read_name(owner)?, label.parse().map_err(Failure::setup)?);
+    let called = Called::Published(ByOwner { owner, label, is_chosen: true });
+    finder.find(&called).await.map_err(Failure::setup)
 }
 
 fn read_name(text: &str) -> Outcome<Name> {
