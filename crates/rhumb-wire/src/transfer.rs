@@ -12,10 +12,10 @@
 //! | 49 | .. | file name |
 //!
 //! The bytes follow, those of a folder as [`crate::folder`] says, from the offset on that the
-//! receiver asks for. The receiver says how much of the file it has (8), again and again, and before
-//! the first time [`LOOKING`] and how much of what it has it has looked at; after it has said the
-//! whole length, the verdict (1). Who ends it before gives a reason, by the code with which it
-//! resets and stops the stream.
+//! receiver asks for. The receiver says how much of the file it has (8), again and again, and
+//! before the first time [`LOOKING`] and how much of what it has it has looked at; after it has
+//! said the whole length, the verdict (1). Who ends it before gives a reason, by the code with
+//! which it resets and stops the stream.
 
 use std::fmt;
 

@@ -35,7 +35,7 @@ pub(crate) fn of_host_by(
     if text.len() >= Name::TEXT_LEN && !text.contains('.') {
         return parse_name(text).map(Called::Name);
     }
-    called_by(text, &book()?, |label, text| label.eq_ignore_ascii_case(text))
+    called_by(text, &book()?, str::eq_ignore_ascii_case)
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@
 //! A stream that breaks, because its connection is lost or another server answers for the name, is
 //! followed by another one with the same offer, and the receiver says where to go on. What it has
 //! is the same content of the same sender for the same name, whatever the number of the transfer:
-//! from another stream, from a process of the sender that is no more, or, where the place for it keeps
-//! that, from an earlier process of its own. `sending` and `receiving` are the two ends, `arrivals`
-//! gives streams to those who receive.
+//! from another stream, from a process of the sender that is no more, or, where the place for it
+//! keeps that, from an earlier process of its own. `sending` and `receiving` are the two ends,
+//! `arrivals` gives streams to those who receive.
 
 mod arrivals;
 mod error;
