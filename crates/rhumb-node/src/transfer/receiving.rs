@@ -216,6 +216,7 @@ impl<P: FnMut(u64)> Incoming<P> {
     /// The file goes on by another stream, and by the name that its sender has for it now.
     fn go_on_by(&mut self, Again { stream, name }: Again) -> Stream {
         self.offer.name = name;
+        self.pulse.beat();
         stream
     }
 
@@ -241,6 +242,7 @@ impl<P: FnMut(u64)> Incoming<P> {
         };
         (self.arrived, self.resumed_from) = (found, found);
         self.moved_at = now().instant;
+        self.pulse.beat();
         (self.progress)(found);
         Ok(())
     }
