@@ -437,8 +437,11 @@ impl AskedRibs {
 /// `rhumb send`
 #[derive(Debug, Args)]
 pub struct SendArguments {
-    /// The file or the folder to send
+    /// The file or the folder to send; - for standard input, as it comes
     pub file: PathBuf,
+    /// What it is called there [default: as it is called here]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
     /// Who it is for
     #[arg(long, value_name = "NAME", value_parser = names::parse_called)]
     pub to: Called,

@@ -38,6 +38,16 @@ impl Bar {
         *self.lock() = Some(Shown { bar, has_begun: false });
     }
 
+    /// Begins to show what has no end yet.
+    pub fn begin_endless(&self, name: &str) {
+        if self.shown {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+                .with_style(endless_style())
+                .with_message(name.to_owned());
+            *self.lock() = Some(Shown { bar, has_begun: false });
+        }
+    }
+
     /// Shows how many bytes have arrived. Those of the first time were there from before: they
     /// count neither for the rate nor for the time that is left.
     pub fn advance(&self, bytes: u64) {
@@ -70,6 +80,11 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(TEMPLATE)
         .expect("invariant: the template below is valid")
         .progress_chars("=> ")
+}
+
+fn endless_style() -> ProgressStyle {
+    ProgressStyle::with_template("{msg} {decimal_bytes} {decimal_bytes_per_sec}")
+        .expect("invariant: the template is valid")
 }
 
 const TEMPLATE: &str =

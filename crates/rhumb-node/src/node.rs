@@ -14,9 +14,10 @@ use rhumb_trust::{
     Access, AdCert, Identity, LABEL, Membership, Removal, Verified, name_of, verify_statement,
 };
 use rhumb_wire::group::Part;
-use rhumb_wire::transfer::{CancelReason, Offer};
+use rhumb_wire::transfer::{CancelReason, FileName, Offer};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 use serde::Serialize;
+use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::now;
@@ -369,6 +370,22 @@ impl Node {
         progress: impl FnMut(u64) + Send + 'static,
     ) -> Result<SendReport, TransferError> {
         transfer::send(self.handle.clone(), to, source, offer, progress).await
+    }
+
+    /// Sends what `source` has until it ends, under the name of a file, as [`Node::send_file`] does.
+    /// It is read once, and 8 MB ahead of the receiver at most: it goes on when the connection
+    /// breaks, and not when either end begins anew.
+    ///
+    /// # Errors
+    /// As there, and when the receiver began anew.
+    pub async fn send_endless(
+        &self,
+        to: Name,
+        source: impl AsyncRead + Send + Unpin + 'static,
+        name: FileName,
+        progress: impl FnMut(u64) + Send + 'static,
+    ) -> Result<SendReport, TransferError> {
+        transfer::send_endless(self.handle.clone(), to, source, name, progress).await
     }
 
     /// Receives one file. `open` decides about each offer: it gives the place for the file, or a

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rhumb_node::transfer::{Offered, PORT, TransferError, WriteAt, sha256_of};
-use rhumb_node::{Config, Node, ReceiveReport, Stream};
+use rhumb_node::{Admits, Config, Node, ReceiveReport, Stream};
 use rhumb_trust::Identity;
 use rhumb_wire::Role;
-use rhumb_wire::transfer::{CancelReason, FileName, Kind, Offer, TransferId};
+use rhumb_wire::transfer::{
+    CancelReason, ENDED, FileName, Kind, Offer, TransferId, emit_end, emit_frame_head,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -242,4 +244,88 @@ async fn a_disk_that_was_full_keeps_what_it_has() {
     assert_eq!(sent.expect("in time").expect("sent").sent, 500);
     assert_eq!(report(receiving).await.expect("received").resumed_from, 500);
     assert!(disk.0.lock().expect("no panic").bytes == bytes, "the very same bytes");
+}
+
+/// A frame of these bytes.
+fn frame(bytes: &[u8]) -> Vec<u8> {
+    let mut framed = Vec::new();
+    emit_frame_head(bytes.len() as u32, &mut framed);
+    framed.extend_from_slice(bytes);
+    framed
+}
+
+#[tokio::test]
+async fn what_has_no_end_yet_goes_on_by_another_stream() {
+    let relay = Relay::start(Behaviour::default());
+    let (a, b) = (join(&relay).await, join(&relay).await);
+    let disk = Disk::default();
+    let receiving = receive(&b, &disk).await;
+    let name = FileName::new("log").expect("a fit name");
+    let endless = Offer { kind: Kind::Endless, length: 0, sha256: [7; 32], name };
+    let (mut first, has) = offer(&a, &b, 1, &endless).await;
+    assert_eq!(has, 0);
+    // It breaks in the middle of a frame, and the next begins with one of its own.
+    write(&mut first, &frame(b"before and")[..10], 6).await;
+    let (mut second, has) = offer(&a, &b, 1, &endless).await;
+    assert_eq!(has, 6);
+    second.write_all(&frame(b" after")).await.expect("written");
+    let mut end = Vec::new();
+    let whole = sha256_of(&mut &b"before after"[..], 12).expect("memory can be read");
+    emit_end(&whole, &mut end);
+    second.write_all(&end).await.expect("written");
+    let said = async {
+        loop {
+            let said = second.read_u64().await.expect("said");
+            if said & ENDED != 0 {
+                break (said - ENDED, second.read_u8().await.expect("judged"));
+            }
+        }
+    };
+    assert_eq!(timeout(PATIENCE, said).await.expect("in time"), (12, 0));
+    let received = report(receiving).await.expect("received");
+    assert_eq!((received.bytes, received.sha256), (12, whole));
+    assert_eq!(disk.0.lock().expect("no panic").bytes, b"before after");
+}
+
+#[tokio::test]
+async fn what_was_read_once_is_sent_again_as_far_as_it_has_not_arrived() {
+    let relay = Relay::start(Behaviour::default());
+    let (a, b) = (join(&relay).await, join(&relay).await);
+    let mut listener = b.listen(PORT, Admits::Everybody).expect("a free port");
+    // Takes an offer, says how much it has, and reads so much.
+    let mut takes = async |has: u64, len: usize| {
+        let mut stream = listener.accept().await.expect("a stream");
+        let mut head = [0; Offer::HEAD_LEN + 3];
+        stream.read_exact(&mut head).await.expect("an offer");
+        stream.write_u64(has).await.expect("written");
+        let mut bytes = vec![0; len];
+        stream.read_exact(&mut bytes).await.expect("so much");
+        (stream, bytes)
+    };
+    let answering = async {
+        let (mut stream, bytes) = takes(0, 10).await;
+        assert_eq!(bytes, frame(b"piped!"));
+        stream.write_u64(4).await.expect("written");
+        // It has said so before it ends it.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        stream.reset(CancelReason::Busy.code());
+        let (stream, bytes) = takes(4, 6).await;
+        assert_eq!(bytes, frame(b"d!"));
+        stream.reset(CancelReason::Busy.code());
+        // Here is one that began anew.
+        let _stream = takes(0, 0).await;
+        std::future::pending::<()>().await;
+    };
+    let (mut pipe, source) = tokio::io::duplex(1 << 10);
+    pipe.write_all(b"piped!").await.expect("taken");
+    let name = FileName::new("log").expect("a fit name");
+    let sending = a.send_endless(b.name(), source, name, |_| ());
+    let sent = timeout(PATIENCE, async {
+        tokio::select! {
+            sent = sending => sent,
+            () = answering => unreachable!("it waits"),
+        }
+    });
+    let sent = sent.await.expect("in time").expect_err("it cannot be read again");
+    assert_eq!(sent, TransferError::NotKept);
 }

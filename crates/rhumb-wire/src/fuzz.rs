@@ -11,8 +11,8 @@ use crate::nack::Nack;
 use crate::payload::PayloadHeader;
 use crate::pdu::Frame;
 use crate::rib::{RibRequest, RibResponse};
-use crate::transfer::Offer;
-use crate::{Certificate, Metadata, Name, PublishedNames};
+use crate::transfer::{Offer, Unframer};
+use crate::{Certificate, Metadata, Name, PublishedNames, WireError};
 
 /// `Name::from_str`.
 pub fn name(data: &[u8]) {
@@ -153,6 +153,27 @@ pub fn folder(data: &[u8]) {
         for entry in listing.entries() {
             assert!(entry.path.split('/').all(|name| !matches!(name, "" | "." | "..")));
         }
+    }
+}
+
+/// `transfer::Unframer::strip`: the same in one piece and in two, cut where the first byte says.
+pub fn frames(data: &[u8]) {
+    let Some((&cut, data)) = data.split_first() else { return };
+    let cut = usize::from(cut).min(data.len());
+    let strip = |unframer: &mut Unframer, data: &[u8]| {
+        let mut bytes = data.to_vec();
+        let len = unframer.strip(&mut bytes)?;
+        bytes.truncate(len);
+        Ok::<_, WireError>(bytes)
+    };
+    let mut whole = Unframer::default();
+    let at_once = strip(&mut whole, data);
+    let mut parts = Unframer::default();
+    let first = strip(&mut parts, &data[..cut]);
+    let both = first.and_then(|first| Ok([first, strip(&mut parts, &data[cut..])?].concat()));
+    assert_eq!(at_once, both);
+    if at_once.is_ok() {
+        assert_eq!(whole.end(), parts.end());
     }
 }
 

@@ -5,7 +5,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 8 | transfer identifier, chosen at random by the sender of the file |
-//! | 8 | 1 | kind: 0 a file, 1 a folder |
+//! | 8 | 1 | kind: 0 a file, 1 a folder, 2 what has no end yet |
 //! | 9 | 7 | length |
 //! | 16 | 32 | SHA-256 |
 //! | 48 | 1 | length of the file name |
@@ -29,6 +29,8 @@ pub struct TransferId(pub u64);
 /// The bit of a number of bytes which says that the receiver still looks at what it has, and at how
 /// much of it.
 pub const LOOKING: u64 = 1 << 63;
+/// The bit of the number that the verdict follows, of what had no end at first.
+pub const ENDED: u64 = 1 << 62;
 /// Lengths are below this.
 pub const LENGTHS: u64 = 1 << 56;
 
@@ -37,9 +39,9 @@ pub const LENGTHS: u64 = 1 << 56;
 pub struct Offer {
     /// What its bytes are.
     pub kind: Kind,
-    /// How many there are, fewer than [`LENGTHS`].
+    /// How many there are, fewer than [`LENGTHS`]; 0 of what has no end yet.
     pub length: u64,
-    /// SHA-256 of all of them.
+    /// SHA-256 of all of them; of what has no end yet, a random number in its place.
     pub sha256: [u8; 32],
     /// What the sender calls it.
     pub name: FileName,
@@ -53,6 +55,8 @@ pub enum Kind {
     File = 0,
     /// A folder: the bytes are those of [`crate::folder`].
     Folder = 1,
+    /// What has no end yet: its bytes come in frames, which an [`Unframer`] takes off.
+    Endless = 2,
 }
 
 /// What the bytes of a transfer amount to.
@@ -106,6 +110,9 @@ impl Offer {
         let id = TransferId(reader.u64()?);
         let word = reader.u64()?;
         let (kind, length) = (Kind::from_u8((word / LENGTHS) as u8)?, word % LENGTHS);
+        if kind == Kind::Endless && length != 0 {
+            return Err(WireError::NotCanonical("length of what has no end yet"));
+        }
         let sha256 = reader.array()?;
         let name_len = usize::from(reader.u8()?);
         let name = std::str::from_utf8(reader.take(name_len)?)
@@ -135,8 +142,69 @@ impl Kind {
         Ok(match value {
             0 => Self::File,
             1 => Self::Folder,
+            2 => Self::Endless,
             value => return Err(WireError::UnknownVariant { field: "kind of a file", value }),
         })
+    }
+}
+
+/// Appends the head of a frame of so many bytes, which follow it.
+pub fn emit_frame_head(len: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&len.to_be_bytes());
+}
+
+/// Appends the frame that is the last one: the SHA-256 of all that came before.
+pub fn emit_end(sha256: &[u8; 32], out: &mut Vec<u8>) {
+    emit_frame_head(0, out);
+    out.extend_from_slice(sha256);
+}
+
+/// Takes frames off, in whatever parts they come: a length (4) and as many bytes, and at the end a
+/// length of zero and the SHA-256 (32).
+#[derive(Debug, Clone, Default)]
+pub struct Unframer {
+    /// What has come of a head, or of the SHA-256.
+    head: Vec<u8>,
+    /// Bytes that are missing of a frame.
+    left: usize,
+    is_last: bool,
+    end: Option<[u8; 32]>,
+}
+
+impl Unframer {
+    /// Moves what is content to the front of `bytes`, which follow those before, and says how much
+    /// that is.
+    ///
+    /// # Errors
+    /// When something follows the end.
+    pub fn strip(&mut self, bytes: &mut [u8]) -> Result<usize, WireError> {
+        let (mut at, mut kept) = (0, 0);
+        while at < bytes.len() {
+            if self.end.is_some() {
+                return Err(WireError::TrailingBytes);
+            }
+            if self.left > 0 {
+                let len = self.left.min(bytes.len() - at);
+                bytes.copy_within(at..at + len, kept);
+                (at, kept, self.left) = (at + len, kept + len, self.left - len);
+                continue;
+            }
+            self.head.push(bytes[at]);
+            at += 1;
+            if self.is_last {
+                self.end = self.head[..].try_into().ok();
+            } else if let Ok(head) = self.head[..].try_into() {
+                self.left = u32::from_be_bytes(head) as usize;
+                self.is_last = self.left == 0;
+                self.head.clear();
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The SHA-256 of all, once the end has come.
+    pub fn end(&self) -> Option<[u8; 32]> {
+        self.end
     }
 }
 
@@ -254,11 +322,15 @@ mod tests {
         let offer = Offer { kind: Kind::File, length: LENGTHS - 1, sha256: [7; 32], name };
         let mut data = Vec::new();
         offer.emit(TransferId(1), &mut data);
-        for (kind, expected) in [(0, Some(Kind::File)), (1, Some(Kind::Folder)), (2, None)] {
+        for (kind, expected) in
+            [(0, Some(Kind::File)), (1, Some(Kind::Folder)), (2, None), (3, None)]
+        {
             data[8] = kind;
             let parsed = Offer::parse(&data).map(|(_, offer)| (offer.kind, offer.length));
             assert_eq!(parsed.ok(), expected.map(|kind| (kind, LENGTHS - 1)));
         }
+        data[8..16].copy_from_slice(&[2, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Offer::parse(&data).map(|(_, offer)| offer.kind), Ok(Kind::Endless));
     }
 
     #[test]
@@ -282,6 +354,28 @@ mod tests {
             }
             data.push(0);
             prop_assert!(Offer::parse(&data).is_err());
+        }
+
+        #[test]
+        fn frames_are_taken_off_however_they_come(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..6),
+            cut in 1_usize..50,
+        ) {
+            let mut framed = Vec::new();
+            for part in &parts {
+                emit_frame_head(part.len() as u32, &mut framed);
+                framed.extend_from_slice(part);
+            }
+            emit_end(&[7; 32], &mut framed);
+            let (mut unframer, mut content) = (Unframer::default(), Vec::new());
+            for piece in framed.chunks_mut(cut) {
+                prop_assert_eq!(unframer.end(), None);
+                let len = unframer.strip(piece).unwrap();
+                content.extend_from_slice(&piece[..len]);
+            }
+            prop_assert_eq!(content, parts.concat());
+            prop_assert_eq!(unframer.end(), Some([7; 32]));
+            prop_assert!(unframer.strip(&mut [0]).is_err());
         }
 
         #[test]

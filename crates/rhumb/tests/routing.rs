@@ -33,6 +33,7 @@ mod folders;
 mod for_one;
 mod groups;
 mod hello_flood;
+mod input;
 mod logs;
 mod mobility;
 mod names;

@@ -28,7 +28,7 @@ use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
 use rhumb_wire::folder::{Entry, EntryKind, Listing};
-use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId};
+use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId, Unframer, emit_end};
 use rhumb_wire::{
     Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, Rights, Role, Scope,
     Statement,
@@ -61,6 +61,7 @@ fn main() -> std::io::Result<()> {
         ("session", vec![session_parameters()]),
         ("transfer", offers()),
         ("folder", listings()),
+        ("frames", frames()),
     ];
     for (target, examples) in targets {
         let folder = Path::new(&folder).join(target);
@@ -311,6 +312,16 @@ fn session_parameters() -> Vec<u8> {
         |out| out.extend(parameters.emit()),
         |bytes| SessionParameters::parse(bytes) == Ok(parameters),
     )
+}
+
+fn frames() -> Vec<Vec<u8>> {
+    let mut framed = vec![3, 0, 0, 0, 2];
+    framed.extend(b"ab");
+    emit_end(&[8; 32], &mut framed);
+    vec![example(|out| out.extend(&framed), |bytes| {
+        let mut unframer = Unframer::default();
+        unframer.strip(&mut bytes[1..].to_vec()) == Ok(2) && unframer.end() == Some([8; 32])
+    })]
 }
 
 fn listings() -> Vec<Vec<u8>> {

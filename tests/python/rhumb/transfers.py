@@ -31,8 +31,8 @@ class Offer:
         """Reads the first bytes of a stream."""
         reader = Reader(octets, "offer")
         transfer, kind, length, sha256 = reader.integer(8), reader.integer(1), reader.integer(7), reader.take(32)
-        if kind > 1:
-            raise Malformed("offer: neither a file nor a folder")
+        if kind > 2 or (kind == 2 and length):
+            raise Malformed("offer: neither a file, nor a folder, nor what has no end yet")
         name = checked_file_name(reader.take(reader.integer(1)))
         reader.end()
         return cls(transfer, length, sha256, name, kind)

@@ -26,6 +26,9 @@ pub enum TransferError {
     /// The file to receive cannot be written.
     #[error("the file cannot be written: {0}")]
     Write(io::ErrorKind),
+    /// The receiver has less than was kept here of what is read once.
+    #[error("the receiver began anew, and what was sent cannot be read again")]
+    NotKept,
     /// The name is there, and receives no files.
     #[error("nobody receives files there now; ask its holder to run `rhumb receive`")]
     NoReceiver,

@@ -11,13 +11,15 @@
 //! is the same content of the same sender for the same name, whatever the number of the transfer:
 //! from another stream, from a process of the sender that is no more, or, where the place for it
 //! keeps that, from an earlier process of its own. `sending` and `receiving` are the two ends,
-//! `arrivals` gives streams to those who receive.
+//! `arrivals` gives streams to those who receive. What has no end yet is in frames, and `tail`
+//! keeps the last of it.
 
 mod arrivals;
 mod error;
 mod receiving;
 mod sending;
 mod storage;
+mod tail;
 
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ pub use error::TransferError;
 pub(crate) use receiving::receive;
 pub use receiving::{Offered, ReceiveReport};
 pub use sending::SendReport;
-pub(crate) use sending::send;
+pub(crate) use sending::{send, send_endless};
 pub use storage::{ReadAt, WriteAt, sha256_of};
 
 /// The port of streams on which files arrive.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest;
 use rhumb_end::{EndError, StreamError};
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, Kind, LOOKING, Offer, Verdict};
+use rhumb_wire::transfer::{CancelReason, ENDED, Kind, LENGTHS, LOOKING, Offer, Unframer, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout, timeout_at};
@@ -59,6 +59,8 @@ struct Incoming<P> {
     /// Away while it is worked on.
     content: Option<Content>,
     arrived: u64,
+    /// Whether the offer says how much there is, or its end has come.
+    has_end: bool,
     resumed_from: u64,
     moved_at: Instant,
     settled_at: Instant,
@@ -119,6 +121,7 @@ async fn take(
     let begin = now().instant;
     let hash = digest::Context::new(&digest::SHA256);
     let mut incoming = Incoming {
+        has_end: offer.kind != Kind::Endless,
         offer,
         content: Some(Content { sink, hash, part: vec![0; PART_LEN] }),
         arrived: 0,
@@ -299,6 +302,7 @@ impl<P: FnMut(u64)> Incoming<P> {
                 return End::Failed(TransferError::Stopped);
             }
             TransferError::Connection(_) => return End::Broken(error),
+            TransferError::Write(io::ErrorKind::FileTooLarge) => CancelReason::TooLarge,
             TransferError::Write(_) => CancelReason::WriteFailed,
             TransferError::NoProgress => CancelReason::TimedOut,
             TransferError::EndedByPeer(CancelReason::Nonsense) => CancelReason::Nonsense,
@@ -315,13 +319,26 @@ impl<P: FnMut(u64)> Incoming<P> {
         again: &mut mpsc::Receiver<Again>,
     ) -> Result<Option<Box<Again>>, TransferError> {
         let mut said_at = self.say(stream).await?;
-        while self.arrived < self.offer.length {
+        let mut unframer = (self.offer.kind == Kind::Endless).then(Unframer::default);
+        while !self.is_whole() {
             let Some(content) = &mut self.content else { return Err(TransferError::Stopped) };
             let len = match gather(&mut content.part, stream, again).await? {
                 Gathered::Bytes(len) => len,
                 Gathered::Other(other) => return Ok(Some(other)),
             };
+            let len = match &mut unframer {
+                Some(unframer) => unframer.strip(&mut content.part[..len]).map_err(|_| NONSENSE)?,
+                None => len,
+            };
             self.keep(len).await?;
+            if let Some(unframer) = &unframer {
+                // Whoever writes into a pipe may take his time, as long as there is a connection.
+                self.moved_at = now().instant;
+                if let Some(sha256) = unframer.end() {
+                    (self.offer.length, self.offer.sha256) = (self.arrived, sha256);
+                    self.has_end = true;
+                }
+            }
             if self.idle() >= GIVES_UP_AFTER {
                 return Err(TransferError::NoProgress);
             }
@@ -335,9 +352,13 @@ impl<P: FnMut(u64)> Incoming<P> {
         Ok(None)
     }
 
+    fn is_whole(&self) -> bool {
+        self.has_end && self.arrived == self.offer.length
+    }
+
     /// Tells the sender how much there is.
     async fn say(&mut self, stream: &mut Stream) -> Result<Instant, TransferError> {
-        if self.arrived < self.offer.length {
+        if self.offer.kind == Kind::Endless || !self.is_whole() {
             let said = timeout(GIVES_UP_AFTER, stream.write_u64(self.arrived)).await;
             said.map_err(|_| TransferError::NoProgress)??;
         }
@@ -350,7 +371,8 @@ impl<P: FnMut(u64)> Incoming<P> {
         if len == 0 {
             return Ok(());
         }
-        if len as u64 > self.offer.length - at {
+        let most = if self.has_end { self.offer.length } else { LENGTHS - 1 };
+        if len as u64 > most - at {
             return Err(NONSENSE);
         }
         let written = self.work(move |content| {
@@ -396,7 +418,8 @@ impl<P: FnMut(u64)> Incoming<P> {
                 return Ok(End::Replaced(Box::new(other)));
             }
         }
-        let mut last = self.offer.length.to_be_bytes().to_vec();
+        let mark = if self.offer.kind == Kind::Endless { ENDED } else { 0 };
+        let mut last = (self.offer.length + mark).to_be_bytes().to_vec();
         last.push(verdict as u8);
         stream.write_all(&last).await?;
         let told = tokio::select! {

@@ -7,10 +7,14 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use rhumb_end::EndError;
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{CancelReason, LOOKING, Offer, TransferId, Verdict};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rhumb_wire::transfer::{
+    CancelReason, ENDED, FileName, Kind, LOOKING, Offer, TransferId, Verdict, emit_end,
+    emit_frame_head,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::tail::{Piece, Tail};
 use super::{GIVES_UP_AFTER, PART_LEN, PORT, ReadAt, SAYS_EVERY, TransferError};
 use crate::clock::now;
 use crate::connections::Stream;
@@ -22,6 +26,8 @@ use crate::node::Handle;
 pub struct SendReport {
     /// Bytes of the file.
     pub bytes: u64,
+    /// Their SHA-256.
+    pub sha256: [u8; 32],
     /// From the first offer to the receiver's verdict.
     pub elapsed: Duration,
     /// How often it went on by another stream.
@@ -38,7 +44,7 @@ struct Departure<R, P> {
     to: Name,
     offer: Offer,
     id: TransferId,
-    source: Arc<Mutex<R>>,
+    source: Source<R>,
     progress: P,
     /// As the receiver said last.
     arrived: u64,
@@ -47,6 +53,14 @@ struct Departure<R, P> {
     /// What it had at first; nothing before it has answered.
     resumed_from: Option<u64>,
     sent: Arc<AtomicU64>,
+}
+
+/// Where the bytes come from.
+enum Source<R> {
+    /// What was offered with its length.
+    Known(Arc<Mutex<R>>),
+    /// What has no end yet.
+    Endless(Arc<Tail>),
 }
 
 /// Why a stream did not bring the file to its end.
@@ -63,6 +77,32 @@ pub(crate) async fn send<R: ReadAt + Send + 'static>(
     offer: Offer,
     progress: impl FnMut(u64) + Send + 'static,
 ) -> Result<SendReport, TransferError> {
+    let source = Source::Known(Arc::new(Mutex::new(source)));
+    depart(handle, to, source, offer, progress).await
+}
+
+/// As [`send`], what `source` has until it ends.
+pub(crate) async fn send_endless(
+    handle: Handle,
+    to: Name,
+    source: impl AsyncRead + Send + Unpin + 'static,
+    name: FileName,
+    progress: impl FnMut(u64) + Send + 'static,
+) -> Result<SendReport, TransferError> {
+    let mut sha256 = [0; 32];
+    rand::fill(&mut sha256).map_err(|_| TransferError::Stopped)?;
+    let source = Source::<Vec<u8>>::Endless(Arc::new(Tail::new(source)));
+    let offer = Offer { kind: Kind::Endless, length: 0, sha256, name };
+    depart(handle, to, source, offer, progress).await
+}
+
+async fn depart<R: ReadAt + Send + 'static>(
+    handle: Handle,
+    to: Name,
+    source: Source<R>,
+    offer: Offer,
+    progress: impl FnMut(u64) + Send + 'static,
+) -> Result<SendReport, TransferError> {
     let mut id = [0; 8];
     rand::fill(&mut id).map_err(|_| TransferError::Stopped)?;
     let begin = now().instant;
@@ -71,7 +111,7 @@ pub(crate) async fn send<R: ReadAt + Send + 'static>(
         to,
         offer,
         id: TransferId(u64::from_be_bytes(id)),
-        source: Arc::new(Mutex::new(source)),
+        source,
         progress,
         arrived: 0,
         moved_at: begin,
@@ -83,11 +123,13 @@ pub(crate) async fn send<R: ReadAt + Send + 'static>(
         // A connection that has brought nothing may lead to a server that is no more.
         let is_fresh = restarts > 0;
         let Err(Broken { error, may_go_on }) = departure.attempt(is_fresh).await else {
-            let bytes = departure.offer.length;
+            let offer = &departure.offer;
+            let whole = (offer.length, offer.sha256);
+            let (bytes, sha256) = departure.source.tail().and_then(Tail::whole).unwrap_or(whole);
             let elapsed = now().instant.saturating_duration_since(begin);
             let resumed_from = departure.resumed_from.unwrap_or_default();
             let sent = departure.sent.load(Ordering::Relaxed);
-            return Ok(SendReport { bytes, elapsed, restarts, resumed_from, sent });
+            return Ok(SendReport { bytes, sha256, elapsed, restarts, resumed_from, sent });
         };
         let idle = now().instant.saturating_duration_since(departure.moved_at);
         if !may_go_on || idle >= departure.patience(&error) {
@@ -144,27 +186,35 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
         self.resumed_from = Some(self.resumed_from.map_or(from, |before| before.min(from)));
         self.note(from);
         let (mut reading, mut writing) = tokio::io::split(stream);
-        let (source, length) = (Arc::clone(&self.source), self.offer.length);
+        let (source, length) = (self.source.clone(), self.offer.length);
         let (written, sent) = (&AtomicU64::new(from), Arc::clone(&self.sent));
         let write = async move {
             let mut at = from;
-            while at < length {
-                let len = (length - at).min(PART_LEN as u64) as usize;
-                let part = read_part(&source, at, len).await?;
+            loop {
+                let Framed { head, part, is_last } = source.piece(at, length).await?;
+                writing.write_all(&head).await?;
                 writing.write_all(&part).await?;
-                at += len as u64;
-                sent.fetch_add(len as u64, Ordering::Relaxed);
+                at += part.len() as u64;
+                sent.fetch_add(part.len() as u64, Ordering::Relaxed);
                 written.store(at, Ordering::Relaxed);
+                if is_last {
+                    break;
+                }
             }
             writing.shutdown().await?;
             Ok::<_, TransferError>(())
         };
+        let tail = self.source.clone();
         let read = async {
             let (mut arrived, mut stands_since) = (from, now().instant);
-            let mut looks = Looks::default();
-            while arrived < length {
+            let (mut looks, mut is_over) =
+                (Looks::default(), tail.tail().is_none() && from == length);
+            while !is_over {
+                let said = answer(reading.read_u64()).await?;
                 let before = arrived;
-                match looks.hear(answer(reading.read_u64()).await?, length)? {
+                let is_last = tail.tail().is_some() && said & (LOOKING | ENDED) == ENDED;
+                let said = if is_last { said - ENDED } else { said };
+                match looks.hear(said, tail.most(length))? {
                     Some(said) if said < before => return Err(NONSENSE.into()),
                     Some(said) => arrived = said,
                     // All is there, and he is busy with it.
@@ -174,6 +224,13 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
                     }
                 }
                 self.note(arrived);
+                is_over = match tail.tail() {
+                    Some(tail) if is_last && tail.whole().map(|(len, _)| len) != Some(arrived) => {
+                        return Err(NONSENSE.into());
+                    }
+                    Some(_) => is_last,
+                    None => arrived == length,
+                };
                 // He may be heard and not hear: another server answers for the name now.
                 if arrived > before || arrived == written.load(Ordering::Relaxed) {
                     stands_since = now().instant;
@@ -204,7 +261,7 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
         let mut looks = Looks::default();
         loop {
             let said = answer(stream.read_u64()).await?;
-            match looks.hear(said, self.offer.length)? {
+            match looks.hear(said, self.source.most(self.offer.length))? {
                 Some(arrived) => return Ok(arrived),
                 None => self.moved_at = now().instant,
             }
@@ -213,9 +270,12 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
 
     /// What the receiver has, which is less than before when it is another one.
     fn note(&mut self, arrived: u64) {
-        if arrived > self.arrived {
+        let tail = self.source.tail();
+        // Whoever writes into a pipe may take his time.
+        if arrived > self.arrived || tail.is_some_and(|tail| tail.read() == arrived) {
             self.moved_at = now().instant;
         }
+        tail.inspect(|tail| tail.arrived(arrived));
         self.arrived = arrived;
         (self.progress)(arrived);
     }
@@ -275,6 +335,62 @@ impl Looks {
 /// What a receiver says in time: it says something each second.
 async fn answer<T>(reading: impl Future<Output = std::io::Result<T>>) -> Result<T, TransferError> {
     Ok(timeout(STANDS_FOR, reading).await.map_err(|_| TransferError::NoProgress)??)
+}
+
+impl<R> Clone for Source<R> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Known(source) => Self::Known(Arc::clone(source)),
+            Self::Endless(tail) => Self::Endless(Arc::clone(tail)),
+        }
+    }
+}
+
+impl<R> Source<R> {
+    /// What has no end yet, if it is that.
+    fn tail(&self) -> Option<&Tail> {
+        match self {
+            Self::Known(_) => None,
+            Self::Endless(tail) => Some(tail),
+        }
+    }
+
+    /// How much a receiver can have, of what was offered with this length.
+    fn most(&self, length: u64) -> u64 {
+        self.tail().map_or(length, Tail::read)
+    }
+}
+
+impl<R: ReadAt + Send + 'static> Source<R> {
+    /// What is written next.
+    async fn piece(&self, at: u64, length: u64) -> Result<Framed, TransferError> {
+        let mut head = Vec::new();
+        let tail = match self {
+            Self::Known(source) => {
+                let len = (length - at).min(PART_LEN as u64);
+                let part = read_part(source, at, len as usize).await?;
+                return Ok(Framed { head, part, is_last: at + len == length });
+            }
+            Self::Endless(tail) => tail,
+        };
+        match tail.piece(at).await? {
+            Piece::Bytes(part) => {
+                emit_frame_head(part.len() as u32, &mut head);
+                Ok(Framed { head, part, is_last: false })
+            }
+            Piece::End(sha256) => {
+                emit_end(&sha256, &mut head);
+                Ok(Framed { head, part: Vec::new(), is_last: true })
+            }
+        }
+    }
+}
+
+/// What is written, with its head where it is a frame.
+struct Framed {
+    head: Vec<u8>,
+    part: Vec<u8>,
+    is_last: bool,
 }
 
 /// Reads a part of the file where that holds up nobody.

@@ -74,7 +74,8 @@ fn offers(file: &mut File) {
         ("a file name with a line separator", named("a\u{2028}b".as_bytes())),
         ("a file name not UTF-8", named(b"a\xFF")),
         ("a byte too many", too_many),
-        ("a third kind", [&bytes[..8], &[2], &bytes[9..]].concat()),
+        ("a fourth kind", [&bytes[..8], &[3], &bytes[9..]].concat()),
+        ("what has no end yet, with a length", [&bytes[..8], &[2], &bytes[9..]].concat()),
     ] {
         file.refused("9.1", "offer", name, &bytes, Offer::parse(&bytes));
     }

@@ -191,8 +191,9 @@ async fn receive(node: &Node, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> 
     let open = move |offered: &Offered| {
         let (part, promise) = door.take(offered, at.has_chosen(offered.from))?;
         bar_of_offer.begin(offered.offer.name.as_str(), offered.offer.length);
-        let kind = offered.offer.kind;
-        Ok(Inbound { part, promise, kind, kept: Arc::clone(&kept_at) })
+        let (door, kept) = (Arc::clone(&door), Arc::clone(&kept_at));
+        let (kind, is_strangers) = (offered.offer.kind, !at.has_chosen(offered.from));
+        Ok(Inbound { part, promise, promised: STEP, kind, is_strangers, door, kept })
     };
     let report = node.receive_file(open, move |bytes| progress.advance(bytes)).await;
     bar.end();
@@ -206,13 +207,39 @@ async fn receive(node: &Node, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> 
 struct Inbound {
     part: Part,
     promise: Promise,
+    /// How much of what has no end yet that is for.
+    promised: u64,
     kind: Kind,
+    is_strangers: bool,
+    door: Arc<Door>,
     /// Where it was put.
     kept: Arc<Mutex<Option<PathBuf>>>,
 }
 
+impl Inbound {
+    /// Sees to it that there is room for what has no end yet.
+    fn make_room(&mut self, until: u64) -> io::Result<()> {
+        let room = &self.door.room;
+        let promised = room.allows(until, self.is_strangers).and_then(|()| {
+            if until > self.promised {
+                let takes = Use { most: until + STEP, there: until };
+                self.promise = room.promise(until, takes, self.is_strangers)?;
+                self.promised = until + STEP;
+            }
+            Ok(())
+        });
+        promised.map_err(|why| match why {
+            NoRoom::TooLarge { .. } => io::ErrorKind::FileTooLarge.into(),
+            NoRoom::DiskFull => io::ErrorKind::StorageFull.into(),
+        })
+    }
+}
+
 impl WriteAt for Inbound {
     fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.kind == Kind::Endless {
+            self.make_room(offset + bytes.len() as u64)?;
+        }
         self.part.write_all_at(offset, bytes)?;
         self.promise.arrived(offset + bytes.len() as u64);
         Ok(())
@@ -266,6 +293,8 @@ impl Door {
         // A folder is made of its part, beside it.
         let most = match offered.offer.kind {
             Kind::File => length,
+            // More is promised as it comes.
+            Kind::Endless => STEP,
             Kind::Folder => length.saturating_mul(2),
         };
         let takes = Use { most, there: part.there() };
@@ -452,5 +481,7 @@ impl fmt::Display for Received {
     }
 }
 
+/// Room is promised in such steps for what has no end yet, and a part that comes is less.
+const STEP: u64 = 16 << 20;
 /// More senders than this at once wait for their turn.
 const MAX_AT_ONCE: usize = 8;

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use input::Input;
 use rhumb_daemon::cli::SendArguments;
 use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
@@ -24,6 +25,7 @@ use rhumb_wire::transfer::{FileName, Kind, Offer};
 use serde::Serialize;
 use tree::Tree;
 
+mod input;
 mod tree;
 
 /// Runs the command.
@@ -34,7 +36,11 @@ pub(crate) fn run(
     bar: &Bar,
     form: Form,
 ) -> Outcome {
-    let Outgoing { content, offer, left_out } = Outgoing::open(&arguments.file)?;
+    if arguments.file.as_os_str() == STANDARD_INPUT {
+        return send_input(arguments, settings, with_parent, bar, form);
+    }
+    let Outgoing { content, offer, left_out } =
+        Outgoing::open(&arguments.file, arguments.name.as_deref())?;
     // One of the two below takes it.
     let content = Cell::new(Some(content));
     let taken = || content.take().ok_or_else(|| Failure::operation_text("it is sent already"));
@@ -53,6 +59,40 @@ pub(crate) fn run(
     bar.end();
     let (to, sent) = sent?;
     form.print(&Report { to, offer, left_out, sent });
+    Ok(())
+}
+
+/// Sends standard input until it ends, by a node of its own.
+fn send_input(
+    arguments: &SendArguments,
+    settings: &NodeSettings,
+    with_parent: bool,
+    bar: &Bar,
+    form: Form,
+) -> Outcome {
+    if with_parent {
+        return Err(Failure::setup_text("standard input is the parent's; send a file"));
+    }
+    let name = arguments.name.as_deref().ok_or_else(|| {
+        Failure::setup_text("standard input has no name: give what it is to be called with --name")
+    })?;
+    let refused = |error| Failure::setup_text(format!("--name {name}: {error}"));
+    let name = FileName::new(name).map_err(refused)?;
+    let to = find_once(&arguments.to, &arguments.asks, settings)?;
+    let called = name.clone();
+    let stopped = Err(Failure::operation_text("stopped before standard input had ended"));
+    let report = joined(settings, with_parent, stopped, async |node| {
+        bar.begin_endless(called.as_str());
+        let progress = bar.clone();
+        let progress = move |bytes| progress.advance(bytes);
+        let sent = node.send_endless(to, Input::begin(), called, progress);
+        sent.await.map_err(Failure::operation)
+    });
+    bar.end();
+    let report = report?;
+    let (length, sha256) = (report.bytes, report.sha256);
+    let offer = Offer { kind: Kind::Endless, length, sha256, name };
+    form.print(&Report { to, offer, left_out: Vec::new(), sent: report.into() });
     Ok(())
 }
 
@@ -94,7 +134,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn open(path: &Path) -> Outcome<Self> {
+    fn open(path: &Path, called: Option<&str>) -> Outcome<Self> {
         let refuse = |problem: &dyn fmt::Display| {
             Failure::setup_text(format!("cannot send {}: {problem}", path.display()))
         };
@@ -112,8 +152,8 @@ impl Outgoing {
         // Of `.` and the like as well.
         let whole = path.canonicalize().map_err(|error| refuse(&error))?;
         let name = path.file_name().or(whole.file_name()).and_then(|name| name.to_str());
-        let name = FileName::new(name.unwrap_or_default()).map_err(|error| {
-            refuse(&format_args!("its name cannot travel ({error}); rename it"))
+        let name = FileName::new(called.or(name).unwrap_or_default()).map_err(|error| {
+            refuse(&format_args!("its name cannot travel ({error}); give another with --name"))
         })?;
         let sha256 = sha256_of(&mut content, length).map_err(|error| refuse(&error))?;
         Ok(Self { content, offer: Offer { kind, length, sha256, name }, left_out })
@@ -169,3 +209,6 @@ impl fmt::Display for Report {
         }
     }
 }
+
+/// In the place of a file.
+const STANDARD_INPUT: &str = "-";

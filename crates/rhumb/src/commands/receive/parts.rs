@@ -86,7 +86,12 @@ impl Parts {
         let path = self.hidden.join(name_of(offered, is_strangers));
         let new =
             |file, path, mark| Part { file, path, mark, is_over: false, parts: Arc::clone(self) };
-        match self.open_part(&path) {
+        let opened = match offered.offer.kind {
+            // It is read once, and nobody can send the rest of it again.
+            Kind::Endless => Ok(None),
+            Kind::File | Kind::Folder => self.open_part(&path),
+        };
+        match opened {
             Ok(Some((file, mark))) => return Ok(new(file, path, Some(mark))),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "a file begins that cannot go on after a restart"),
@@ -189,7 +194,7 @@ impl Part {
     /// Others may read it from then on, as far as the umask lets them.
     pub(super) fn keep(&mut self, name: &FileName, kind: Kind) -> io::Result<PathBuf> {
         let kept = match kind {
-            Kind::File => self.keep_file(name)?,
+            Kind::File | Kind::Endless => self.keep_file(name)?,
             Kind::Folder => self.keep_folder(name)?,
         };
         self.is_over = true;

@@ -69,6 +69,18 @@ impl Room {
         self.promise_within(space_of(&self.folder), length, takes, is_strangers)
     }
 
+    /// Whether a file may have so many bytes.
+    pub(super) fn allows(&self, length: u64, is_strangers: bool) -> Result<(), NoRoom> {
+        let default = is_strangers.then_some(STRANGERS_MAX_SIZE);
+        match self.max_size.or(default) {
+            Some(limit) if length > limit => {
+                let for_strangers = self.max_size.is_none();
+                Err(NoRoom::TooLarge { limit, for_strangers })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn promise_within(
         &self,
         space: Option<Space>,
@@ -76,13 +88,7 @@ impl Room {
         takes: Use,
         is_strangers: bool,
     ) -> Result<Promise, NoRoom> {
-        let default = is_strangers.then_some(STRANGERS_MAX_SIZE);
-        if let Some(limit) = self.max_size.or(default)
-            && length > limit
-        {
-            let for_strangers = self.max_size.is_none();
-            return Err(NoRoom::TooLarge { limit, for_strangers });
-        }
+        self.allows(length, is_strangers)?;
         let mut promises = self.promises.lock().unwrap_or_else(PoisonError::into_inner);
         promises.retain(|promise| promise.strong_count() > 0);
         let promised: u64 = promises
