@@ -372,9 +372,9 @@ impl Node {
         transfer::send(self.handle.clone(), to, source, offer, progress).await
     }
 
-    /// Sends what `source` has until it ends, under the name of a file, as [`Node::send_file`] does.
-    /// It is read once, and 8 MB ahead of the receiver at most: it goes on when the connection
-    /// breaks, and not when either end begins anew.
+    /// Sends what `source` has until it ends, under the name of a file, as [`Node::send_file`]
+    /// does. It is read once, and 8 MB ahead of the receiver at most: it goes on when the
+    /// connection breaks, and not when either end begins anew.
     ///
     /// # Errors
     /// As there, and when the receiver began anew.

@@ -204,47 +204,7 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
             writing.shutdown().await?;
             Ok::<_, TransferError>(())
         };
-        let tail = self.source.clone();
-        let read = async {
-            let (mut arrived, mut stands_since) = (from, now().instant);
-            let (mut looks, mut is_over) =
-                (Looks::default(), tail.tail().is_none() && from == length);
-            while !is_over {
-                let said = answer(reading.read_u64()).await?;
-                let before = arrived;
-                let is_last = tail.tail().is_some() && said & (LOOKING | ENDED) == ENDED;
-                let said = if is_last { said - ENDED } else { said };
-                match looks.hear(said, tail.most(length))? {
-                    Some(said) if said < before => return Err(NONSENSE.into()),
-                    Some(said) => arrived = said,
-                    // All is there, and he is busy with it.
-                    None => {
-                        (self.moved_at, stands_since) = (now().instant, now().instant);
-                        continue;
-                    }
-                }
-                self.note(arrived);
-                is_over = match tail.tail() {
-                    Some(tail) if is_last && tail.whole().map(|(len, _)| len) != Some(arrived) => {
-                        return Err(NONSENSE.into());
-                    }
-                    Some(_) => is_last,
-                    None => arrived == length,
-                };
-                // He may be heard and not hear: another server answers for the name now.
-                if arrived > before || arrived == written.load(Ordering::Relaxed) {
-                    stands_since = now().instant;
-                } else if now().instant.saturating_duration_since(stands_since) >= STANDS_FOR {
-                    return Err(TransferError::NoProgress.into());
-                }
-            }
-            let verdict = answer(reading.read_u8()).await?;
-            match Verdict::from_u8(verdict) {
-                Ok(Verdict::Intact) => Ok(()),
-                Ok(Verdict::Corrupt) => Err(Broken::for_good(TransferError::Corrupt)),
-                Err(_) => Err(NONSENSE.into()),
-            }
-        };
+        let read = self.follow(&mut reading, from, written);
         tokio::pin!(write, read);
         tokio::select! {
             biased;
@@ -253,6 +213,53 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
                 written?;
                 read.await
             }
+        }
+    }
+
+    /// Hears what the receiver has, until it has all and says what that amounts to.
+    async fn follow(
+        &mut self,
+        reading: &mut (impl AsyncRead + Unpin),
+        from: u64,
+        written: &AtomicU64,
+    ) -> Result<(), Broken> {
+        let (tail, length) = (self.source.clone(), self.offer.length);
+        let (mut arrived, mut stands_since) = (from, now().instant);
+        let (mut looks, mut is_over) = (Looks::default(), tail.tail().is_none() && from == length);
+        while !is_over {
+            let said = answer(reading.read_u64()).await?;
+            let before = arrived;
+            let is_last = tail.tail().is_some() && said & (LOOKING | ENDED) == ENDED;
+            let said = if is_last { said - ENDED } else { said };
+            match looks.hear(said, tail.most(length))? {
+                Some(said) if said < before => return Err(NONSENSE.into()),
+                Some(said) => arrived = said,
+                // All is there, and he is busy with it.
+                None => {
+                    (self.moved_at, stands_since) = (now().instant, now().instant);
+                    continue;
+                }
+            }
+            self.note(arrived);
+            is_over = match tail.tail() {
+                Some(tail) if is_last && tail.whole().map(|(len, _)| len) != Some(arrived) => {
+                    return Err(NONSENSE.into());
+                }
+                Some(_) => is_last,
+                None => arrived == length,
+            };
+            // He may be heard and not hear: another server answers for the name now.
+            if arrived > before || arrived == written.load(Ordering::Relaxed) {
+                stands_since = now().instant;
+            } else if now().instant.saturating_duration_since(stands_since) >= STANDS_FOR {
+                return Err(TransferError::NoProgress.into());
+            }
+        }
+        let verdict = answer(reading.read_u8()).await?;
+        match Verdict::from_u8(verdict) {
+            Ok(Verdict::Intact) => Ok(()),
+            Ok(Verdict::Corrupt) => Err(Broken::for_good(TransferError::Corrupt)),
+            Err(_) => Err(NONSENSE.into()),
         }
     }
 
