@@ -14,7 +14,7 @@ use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest;
@@ -33,6 +33,10 @@ pub(super) struct Parts {
     folder: PathBuf,
     /// Where parts are.
     hidden: PathBuf,
+    /// What strangers can cause any number of times is said once: that parts have no place ..
+    told_no_place: Once,
+    /// .. and that there are too many files of one name.
+    told_too_many: Once,
 }
 
 /// A file on its way in.
@@ -70,7 +74,12 @@ struct Idle {
 impl Parts {
     /// Those of `folder`. What was left behind for too long goes.
     pub(super) fn of(folder: &Path) -> Arc<Self> {
-        let parts = Self { folder: folder.to_owned(), hidden: folder.join(HIDDEN) };
+        let parts = Self {
+            folder: folder.to_owned(),
+            hidden: folder.join(HIDDEN),
+            told_no_place: Once::new(),
+            told_too_many: Once::new(),
+        };
         parts.tidy();
         Arc::new(parts)
     }
@@ -88,13 +97,15 @@ impl Parts {
             |file, path, mark| Part { file, path, mark, is_over: false, parts: Arc::clone(self) };
         let opened = match offered.offer.kind {
             // It is read once, and nobody can send the rest of it again.
-            Kind::Endless => Ok(None),
+            Kind::Endless => self.make_hidden().map(|()| None),
             Kind::File | Kind::Folder => self.open_part(&path),
         };
         match opened {
             Ok(Some((file, mark))) => return Ok(new(file, path, Some(mark))),
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "a file begins that cannot go on after a restart"),
+            Err(error) => self.told_no_place.call_once(|| {
+                tracing::warn!(%error, "files will not go on after a restart of this receiver");
+            }),
         }
         let suffix = if is_strangers { STRANGERS_PART } else { PART };
         let mut builder = tempfile::Builder::new();
@@ -109,14 +120,7 @@ impl Parts {
     /// The part at `path`; `None` if it is in use.
     fn open_part(&self, path: &Path) -> io::Result<Option<(File, Mark)>> {
         for _ in 0..ATTEMPTS {
-            match DirBuilder::new().mode(PRIVATE_FOLDER).create(&self.hidden) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-            if !self.is_private() {
-                let text = format!("{} is not this user's alone", self.hidden.display());
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-            }
+            self.make_hidden()?;
             match open_part(path) {
                 // Whoever had the last part in it has removed the folder.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -124,6 +128,18 @@ impl Parts {
             }
         }
         Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn make_hidden(&self) -> io::Result<()> {
+        match DirBuilder::new().mode(PRIVATE_FOLDER).create(&self.hidden) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        if self.is_private() {
+            return Ok(());
+        }
+        let text = format!("{} is not this user's alone", self.hidden.display());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
     }
 
     /// Whether the hidden folder is this user's alone.
@@ -174,6 +190,14 @@ impl Parts {
         })
     }
 
+    fn too_many(&self) -> io::Error {
+        self.told_too_many.call_once(|| {
+            let folder = self.folder.display();
+            tracing::warn!("{folder} has {MAX_NUMBER} files of one name already; move some away");
+        });
+        io::ErrorKind::AlreadyExists.into()
+    }
+
     fn idle(&self) -> Vec<Idle> {
         if !self.is_private() {
             return Vec::new();
@@ -220,7 +244,7 @@ impl Part {
             }
         }
         let _ = file.into_temp_path().keep();
-        Err(too_many())
+        Err(self.parts.too_many())
     }
 
     fn keep_folder(&mut self, name: &FileName) -> io::Result<PathBuf> {
@@ -232,7 +256,7 @@ impl Part {
                 other => return other.map(|()| path),
             }
         }
-        Err(too_many())
+        Err(self.parts.too_many())
     }
 }
 
@@ -397,13 +421,6 @@ fn name_of(Offered { from, to, offer, .. }: &Offered, is_strangers: bool) -> Str
     }
     let key = HEXLOWER.encode(hash.finish().as_ref());
     format!("{key}{}", if is_strangers { STRANGERS_PART } else { PART })
-}
-
-fn too_many() -> io::Error {
-    tracing::warn!(
-        "the folder has {MAX_NUMBER} files of one name already: move some away, or the next is refused, too"
-    );
-    io::ErrorKind::AlreadyExists.into()
 }
 
 /// Those that a new file gets here.
