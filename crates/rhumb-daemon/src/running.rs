@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use rhumb_wire::Name;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
+};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
@@ -70,6 +72,13 @@ pub enum Request {
         length: u64,
         /// Its SHA-256, in hex.
         sha256: String,
+    },
+    /// To send what the command has until it ends ([`Running::send_input`]).
+    SendInput {
+        /// To whom.
+        to: String,
+        /// What it is called.
+        file: String,
     },
     /// To offer a program as a port of its name.
     Serve {
@@ -293,13 +302,13 @@ fn ended() -> Failure {
     Failure::operation_text("the running node has ended it: `rhumb up` says why")
 }
 
-async fn say(stream: &mut BufReader<UnixStream>, what: &impl Serialize) -> io::Result<()> {
+async fn say(stream: &mut (impl AsyncWrite + Unpin), what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     stream.write_all(&line).await
 }
 
-async fn line_of(stream: &mut BufReader<UnixStream>) -> io::Result<String> {
+async fn line_of(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<String> {
     let mut line = String::new();
     let len = (&mut *stream).take(LONGEST_LINE).read_line(&mut line).await?;
     match len {

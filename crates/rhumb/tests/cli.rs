@@ -174,10 +174,9 @@ fn files_that_cannot_be_sent_or_received_are_named_before_anything_is_sent() {
     let name = place.keygen("node", "a.key");
     let send = |file: &str| place.run(&["send", file, "--to", &name, "--router", "127.0.0.1:9"]);
     send("nothing").is_refused_with(&["cannot send nothing", "No such file"]);
-    std::fs::create_dir(place.path("folder")).unwrap();
-    send("folder").is_refused_with(&["cannot send folder", "tar"]);
+    send("/dev/null").is_refused_with(&["cannot send /dev/null", "rhumb send -"]);
     std::fs::write(place.path("tab\tname"), "x").unwrap();
-    send("tab\tname").is_refused_with(&["rename"]);
+    send("tab\tname").is_refused_with(&["--name"]);
     let receive = |dir: &str| place.run(&["receive", "--dir", dir, "--router", "127.0.0.1:9"]);
     receive("nowhere").is_refused_with(&["nowhere", "--dir"]);
     receive("a.key").is_refused_with(&["no folder"]);

@@ -4,7 +4,8 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -37,13 +38,20 @@ impl Rig {
     /// Sends what `write` writes.
     fn send(&self, name: &str, write: impl FnOnce(&mut dyn Write)) -> Run {
         let router = self.network.router();
-        let sent =
-            ["--json", "send", "-", "--name", name, "--to", &self.receiver, "--router", &router];
-        let mut command = self.place.command(&sent);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        self.send_by(name, &["--router", &router], write)
+    }
+
+    fn send_by(&self, name: &str, by: &[&str], write: impl FnOnce(&mut dyn Write)) -> Run {
+        let mut child = self.begin(name, by);
         write(&mut child.stdin.take().unwrap());
         Run::of(child.wait_with_output().unwrap())
+    }
+
+    fn begin(&self, name: &str, by: &[&str]) -> Child {
+        let sent = ["--json", "send", "-", "--name", name, "--to", &self.receiver];
+        let mut command = self.place.command(&[&sent[..], by].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
     }
 }
 
@@ -94,4 +102,34 @@ fn a_pipe_that_brings_too_much_is_ended() {
     assert_eq!(rig.send("little", |input| input.write_all(b"x").unwrap()).code, 0);
     assert!(receiver.next_object()["received"].as_str().unwrap().ends_with("little"));
     assert_eq!(fs::read_dir(rig.place.path("inbox")).unwrap().count(), 1, "nothing is left");
+}
+
+#[test]
+fn the_node_that_runs_sends_it_and_a_command_that_is_killed_has_no_end() {
+    let rig = Rig::new();
+    let own = rig.place.keygen("node", "up.key");
+    rig.place.write("up.toml", "[node]\nkey = \"up.key\"\n[up]\nproxy = \"off\"\n");
+    let router = rig.network.router();
+    let up = ["--config", "up.toml", "up", "--router", &router, "--admin", "127.0.0.1:0"];
+    let mut up = rig.place.start(&up);
+    up.next_object();
+    let mut receiver = rig.receive(&["--from", &own]);
+    let mut killed = rig.begin("half", &[]);
+    killed.stdin.as_mut().unwrap().write_all(&[7; 300_000]).unwrap();
+    let begun = Instant::now();
+    while !rig.place.path("inbox/.rhumb-parts").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing arrives");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let sent = rig.send_by("whole", &[], |input| input.write_all(&[7; 3_000_000]).unwrap());
+    assert_eq!(sent.code, 0, "{}", sent.errors);
+    let received = receiver.next_object();
+    assert!(received["received"].as_str().unwrap().ends_with("whole"), "{received}");
+    assert_eq!(received["from"], own.as_str(), "{received}");
+    assert_eq!(content(&received), content(&sent.object()));
+    assert!(!rig.place.path("inbox/half").exists());
+    let refused = rig.send_by("mine", &["--router", &router], |_| ());
+    assert_eq!(refused.code, 1, "in the name of nobody in particular: {}", refused.errors);
 }

@@ -6,6 +6,9 @@
 //! 3. the command answers the former with their number (4 bytes) and the bytes, or with
 //!    [`UNREADABLE`];
 //! 4. the last line is what came of it.
+//!
+//! What has no end yet the command sends by itself, in frames as they go over the network, without
+//! the SHA-256: so a command that is killed does not seem to have come to its end.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rhumb_node::SendReport;
 use rhumb_node::transfer::{ReadAt, TransferError};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -34,6 +37,8 @@ pub struct Sent {
     pub resumed_from: u64,
     /// How many were sent.
     pub sent_bytes: u64,
+    /// The SHA-256 of all.
+    pub sha256: [u8; 32],
 }
 
 /// What a node says to who lends it a file.
@@ -65,6 +70,7 @@ impl From<SendReport> for Sent {
             restarts: report.restarts,
             resumed_from: report.resumed_from,
             sent_bytes: report.sent,
+            sha256: report.sha256,
         }
     }
 }
@@ -91,14 +97,90 @@ impl Running {
                     give(&mut stream, part).await.map_err(|_| super::ended())?;
                 }
                 Ok(Word::Arrived { bytes }) => progress(bytes),
-                Ok(Word::Sent(sent)) => return Ok(sent),
-                Ok(Word::Failed { error }) => return Err(Failure::operation_text(error)),
-                // It is answered as any request that is refused before it begins.
-                Err(_) => match serde_json::from_str::<Answer>(&line).map(Answer::done) {
-                    Ok(Err(refused)) => return Err(refused),
-                    _ => return Err(Failure::operation_text(OTHER_VERSION)),
-                },
+                other => return outcome(other, &line),
             }
+        }
+    }
+
+    /// Has the node send what `input` has until it ends.
+    ///
+    /// # Errors
+    ///
+    /// What the node says, that it is gone, or that the input cannot be read.
+    pub async fn send_input(
+        &self,
+        request: &Request,
+        input: impl AsyncRead + Unpin,
+        mut progress: impl FnMut(u64),
+    ) -> Outcome<Sent> {
+        let stream = self.begin(request).await.map_err(Failure::operation)?;
+        let (reading, mut writing) = tokio::io::split(stream);
+        let mut reading = BufReader::new(reading);
+        let hear = async {
+            loop {
+                let line = line_of(&mut reading).await.map_err(|_| super::ended())?;
+                match serde_json::from_str(&line) {
+                    Ok(Word::Arrived { bytes }) => progress(bytes),
+                    other => return outcome(other, &line),
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            outcome = hear => outcome,
+            failure = feed(input, &mut writing) => Err(failure),
+        }
+    }
+}
+
+/// The last word of a node, or what stands in its place.
+fn outcome(word: serde_json::Result<Word>, line: &str) -> Outcome<Sent> {
+    match word {
+        Ok(Word::Sent(sent)) => Ok(sent),
+        Ok(Word::Failed { error }) => Err(Failure::operation_text(error)),
+        // It is answered as any request that is refused before it begins.
+        _ => match serde_json::from_str::<Answer>(line).map(Answer::done) {
+            Ok(Err(refused)) => Err(refused),
+            _ => Err(Failure::operation_text(OTHER_VERSION)),
+        },
+    }
+}
+
+/// Gives a node all of an input. Ends only when that is not possible; the node has the last word.
+async fn feed(
+    mut input: impl AsyncRead + Unpin,
+    writing: &mut (impl AsyncWrite + Unpin),
+) -> Failure {
+    let mut part = vec![0; FRAME_LEN];
+    loop {
+        let len = match input.read(&mut part).await {
+            Ok(len) => len,
+            Err(error) => return Failure::operation(error),
+        };
+        let given = async {
+            writing.write_u32(len as u32).await?;
+            writing.write_all(&part[..len]).await
+        };
+        // A node that is gone, or has enough, says so in the other direction.
+        if given.await.is_err() || len == 0 {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Takes an input from a command. Ends when that is gone.
+async fn take_input(reading: &mut (impl AsyncRead + Unpin), mut input: DuplexStream) {
+    loop {
+        let Ok(len) = reading.read_u32().await else { return };
+        if len == 0 {
+            drop(input);
+            let _ = reading.read_u8().await;
+            return;
+        }
+        let len = u64::from(len);
+        let copied = tokio::io::copy(&mut (&mut *reading).take(len), &mut input).await;
+        if !copied.is_ok_and(|copied| copied == len) {
+            return;
         }
     }
 }
@@ -142,6 +224,38 @@ impl Asker {
                 }
                 // He says nothing unless he is asked.
                 _ = self.0.read_u8() => return,
+            }
+        }
+    }
+
+    /// Does `work` with what he gives until it ends, as [`Asker::borrow`] does.
+    pub async fn borrow_input<F: Future<Output = Result<SendReport, TransferError>>>(
+        self,
+        work: impl FnOnce(DuplexStream, watch::Sender<u64>) -> F,
+    ) {
+        let (told, mut arrived) = watch::channel(0);
+        let (input, output) = tokio::io::duplex(FRAME_LEN);
+        let (mut reading, mut writing) = tokio::io::split(self.0);
+        let (work, taken) = (work(output, told), take_input(&mut reading, input));
+        tokio::pin!(work, taken);
+        loop {
+            let word = tokio::select! {
+                biased;
+                done = &mut work => {
+                    let word = match done {
+                        Ok(report) => Word::Sent(report.into()),
+                        Err(error) => Word::Failed { error: error.to_string() },
+                    };
+                    let _ = say(&mut writing, &word).await;
+                    return;
+                }
+                Ok(()) = arrived.changed() => {
+                    Word::Arrived { bytes: *arrived.borrow_and_update() }
+                }
+                () = &mut taken => return,
+            };
+            if say(&mut writing, &word).await.is_err() {
+                return;
             }
         }
     }
@@ -204,3 +318,5 @@ const OTHER_VERSION: &str = "the running node is of another version: restart `rh
 const UNREADABLE: u32 = u32::MAX;
 /// More than a node asks for at once.
 const LONGEST_PART: usize = 1 << 20;
+/// What is given at once of what has no end yet.
+const FRAME_LEN: usize = 64 << 10;

@@ -62,7 +62,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Sends standard input until it ends, by a node of its own.
+/// Sends standard input until it ends.
 fn send_input(
     arguments: &SendArguments,
     settings: &NodeSettings,
@@ -78,21 +78,29 @@ fn send_input(
     })?;
     let refused = |error| Failure::setup_text(format!("--name {name}: {error}"));
     let name = FileName::new(name).map_err(refused)?;
-    let to = find_once(&arguments.to, &arguments.asks, settings)?;
-    let called = name.clone();
-    let stopped = Err(Failure::operation_text("stopped before standard input had ended"));
-    let report = joined(settings, with_parent, stopped, async |node| {
-        bar.begin_endless(called.as_str());
-        let progress = bar.clone();
-        let progress = move |bytes| progress.advance(bytes);
-        let sent = node.send_endless(to, Input::begin(), called, progress);
-        sent.await.map_err(Failure::operation)
+    let (called, asks) = (&arguments.to, &arguments.asks);
+    let stopped = || Err(Failure::operation_text("stopped before standard input had ended"));
+    bar.begin_endless(name.as_str());
+    let by_it = by_running(&arguments.node, with_parent, stopped(), async |running| {
+        let to = find_by(&running, called, asks, settings).await?;
+        let request = Request::SendInput { to: to.to_string(), file: name.to_string() };
+        let sent = running.send_input(&request, Input::begin(), |bytes| bar.advance(bytes)).await?;
+        Ok((to, sent))
+    });
+    let sent = by_it.unwrap_or_else(|| {
+        let to = find_once(called, asks, settings)?;
+        joined(settings, with_parent, stopped(), async |node| {
+            let progress = bar.clone();
+            let progress = move |bytes| progress.advance(bytes);
+            let sent = node.send_endless(to, Input::begin(), name.clone(), progress).await;
+            Ok((to, sent.map(Sent::from).map_err(Failure::operation)?))
+        })
     });
     bar.end();
-    let report = report?;
-    let (length, sha256) = (report.bytes, report.sha256);
+    let (to, sent) = sent?;
+    let (length, sha256) = (sent.bytes, sent.sha256);
     let offer = Offer { kind: Kind::Endless, length, sha256, name };
-    form.print(&Report { to, offer, left_out: Vec::new(), sent: report.into() });
+    form.print(&Report { to, offer, left_out: Vec::new(), sent });
     Ok(())
 }
 
@@ -147,7 +155,9 @@ impl Outgoing {
         } else if metadata.is_file() {
             (Kind::File, Box::new(file), metadata.len(), Vec::new())
         } else {
-            return Err(refuse(&"it is neither a regular file nor a folder"));
+            return Err(refuse(
+                &"it is neither a file nor a folder; what a program writes goes by `rhumb send -`",
+            ));
         };
         // Of `.` and the like as well.
         let whole = path.canonicalize().map_err(|error| refuse(&error))?;

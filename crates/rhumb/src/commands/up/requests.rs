@@ -97,6 +97,21 @@ async fn answer_one(
                 Err(failure) => say(asker, failed(&failure)).await,
             }
         }
+        Request::SendInput { to, file } => {
+            let file = FileName::new(&file).map_err(Failure::setup);
+            match read_name(&to).and_then(|to| Ok((to, file?))) {
+                Ok((to, file)) => {
+                    let send = |source, told: watch::Sender<u64>| {
+                        let progress = move |bytes| {
+                            told.send_replace(bytes);
+                        };
+                        async move { node.send_endless(to, source, file, progress).await }
+                    };
+                    asker.borrow_input(send).await;
+                }
+                Err(failure) => say(asker, failed(&failure)).await,
+            }
+        }
         Request::Serve { port, udp, to, allow, allow_domain } => {
             let offered = async {
                 let named = allow.iter().flatten().map(|text| read_name(text));
