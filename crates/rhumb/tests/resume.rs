@@ -230,4 +230,4 @@ fn a_part_that_is_no_good_is_thrown_away_and_all_of_it_comes_again() {
 }
 
 /// So long that it is still under way when it is first settled.
-const LENGTH: usize = 160 << 20;
+const LENGTH: usize = 128 << 20;

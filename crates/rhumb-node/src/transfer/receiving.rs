@@ -63,7 +63,8 @@ struct Incoming<P> {
     has_end: bool,
     resumed_from: u64,
     moved_at: Instant,
-    settled_at: Instant,
+    /// When what has arrived is to be written down next.
+    settles_at: Instant,
     is_finished: bool,
     pulse: Arc<Pulse>,
     progress: P,
@@ -127,7 +128,7 @@ async fn take(
         arrived: 0,
         resumed_from: 0,
         moved_at: begin,
-        settled_at: begin,
+        settles_at: begin + SETTLES_FIRST,
         is_finished: false,
         pulse,
         progress,
@@ -271,7 +272,7 @@ impl<P: FnMut(u64)> Incoming<P> {
 
     /// Has what has arrived outlive this process, as far as its place does that.
     async fn settle(&mut self) {
-        self.settled_at = now().instant;
+        self.settles_at = now().instant + SETTLES_EVERY;
         let arrived = self.arrived;
         let settled = self.work(move |content| {
             let sha256 = content.sha256();
@@ -332,8 +333,11 @@ impl<P: FnMut(u64)> Incoming<P> {
             };
             self.keep(len).await?;
             if let Some(unframer) = &unframer {
-                // Whoever writes into a pipe may take his time, as long as there is a connection.
-                self.moved_at = now().instant;
+                // Whoever writes into a pipe may take his time, unless he is a stranger, who would
+                // hold a place for nothing.
+                if !stream.is_strangers() {
+                    self.moved_at = now().instant;
+                }
                 if let Some(sha256) = unframer.end() {
                     (self.offer.length, self.offer.sha256) = (self.arrived, sha256);
                     self.has_end = true;
@@ -342,7 +346,7 @@ impl<P: FnMut(u64)> Incoming<P> {
             if self.idle() >= GIVES_UP_AFTER {
                 return Err(TransferError::NoProgress);
             }
-            if now().instant.saturating_duration_since(self.settled_at) >= SETTLES_EVERY {
+            if now().instant >= self.settles_at {
                 self.settle().await;
             }
             if now().instant.saturating_duration_since(said_at) >= TELLS_EVERY {
@@ -500,5 +504,7 @@ const NONSENSE: TransferError = TransferError::EndedByPeer(CancelReason::Nonsens
 const GATHERS_FOR: Duration = Duration::from_millis(2);
 /// What a crash of the machine costs at most. Disks take milliseconds to write so much down.
 const SETTLES_EVERY: Duration = Duration::from_secs(1);
+/// A file that is fast has something to go on with, too.
+const SETTLES_FIRST: Duration = Duration::from_millis(50);
 /// How often a sender is told while bytes come.
 const TELLS_EVERY: Duration = Duration::from_millis(100);

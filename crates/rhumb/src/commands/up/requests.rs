@@ -86,11 +86,8 @@ async fn answer_one(
             let offer = read_offer(kind, &file, length, &sha256);
             match read_name(&to).and_then(|to| Ok((to, offer?))) {
                 Ok((to, offer)) => {
-                    let send = |source, told: watch::Sender<u64>| {
-                        let progress = move |bytes| {
-                            told.send_replace(bytes);
-                        };
-                        async move { node.send_file(to, source, offer, progress).await }
+                    let send = |source, told: watch::Sender<u64>| async move {
+                        node.send_file(to, source, offer, tell(told)).await
                     };
                     asker.borrow(send).await;
                 }
@@ -101,11 +98,8 @@ async fn answer_one(
             let file = FileName::new(&file).map_err(Failure::setup);
             match read_name(&to).and_then(|to| Ok((to, file?))) {
                 Ok((to, file)) => {
-                    let send = |source, told: watch::Sender<u64>| {
-                        let progress = move |bytes| {
-                            told.send_replace(bytes);
-                        };
-                        async move { node.send_endless(to, source, file, progress).await }
+                    let send = |source, told: watch::Sender<u64>| async move {
+                        node.send_endless(to, source, file, tell(told)).await
                     };
                     asker.borrow_input(send).await;
                 }
@@ -176,6 +170,13 @@ fn read_offer(kind: Kind, file: &str, length: u64, sha256: &str) -> Outcome<Offe
     let sha256 = HEXLOWER.decode(sha256.as_bytes()).ok().and_then(|it| it.try_into().ok());
     let sha256 = sha256.ok_or_else(|| Failure::setup_text("the SHA-256 of the file is none"))?;
     Ok(Offer { kind, length, sha256, name })
+}
+
+/// Tells whoever asked how much has arrived.
+fn tell(told: watch::Sender<u64>) -> impl FnMut(u64) + Send + 'static {
+    move |bytes| {
+        told.send_replace(bytes);
+    }
 }
 
 fn failed(failure: &Failure) -> Answer {
