@@ -14,6 +14,7 @@ from rhumb.identity import Identity, compressed
 from rhumb.metadata import KEY_ED25519, KEY_P256, ROLE_NODE, ROLE_ROUTER, Metadata
 from rhumb.names import Name
 from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
+from rhumb.published import PublishedNames
 from rhumb.reader import Reader
 from rhumb.sealed import PathMessage
 from rhumb.session import Parameters
@@ -178,6 +179,37 @@ class CertificateEncoding(Strictness):
         nine = certificates.encode_list([self.make(3)] * 9)
         with self.assertRaises(Malformed):
             certificates.read_list(Reader(nine, "list"))
+
+
+class PublishedNamesEncoding(Strictness):
+    def test_a_list_of_names(self):
+        published = PublishedNames(5, 1000, 2000, A, {"door": B, "cam": A})
+        head = "01080000" + u64(5) + u64(1000) + u64(2000) + A_HEX
+        expected = head + "02" "03" + b"cam".hex() + A_HEX + "04" + b"door".hex() + B_HEX + bytes(64).hex()
+        self.assertEqual(published.encode().hex(), expected)
+        self.assert_one_encoding(published.encode(), PublishedNames.parse, PublishedNames.encode)
+        changes = [(0, 2), (1, 7), (2, 1), (3, 1), (60, 25), (61, 0), (62, 0x43), (62, 0x2e), (62, 0x65)]
+        self.assert_refused(published.encode(), PublishedNames.parse, changes)
+        with self.assertRaises(Malformed):
+            Certificate.parse(published.encode())
+
+    def test_the_owner_signs_and_nobody_else(self):
+        owner, other = Identity.generate(), Identity.generate()
+        published = PublishedNames(5, 1000, 2000, owner.name, {"door": B}).sign(owner)
+        published.verify(owner.metadata, 1500)
+        for now_s in (1000 - 61, 2000 + 61):
+            with self.assertRaises(Untrusted):
+                published.verify(owner.metadata, now_s)
+        with self.assertRaises(Untrusted):
+            published.verify(other.metadata, 1500)
+        month = PublishedNames(5, 0, 30 * 86400, owner.name, {}).sign(owner)
+        month.verify(owner.metadata, 1500)
+        longer = PublishedNames(5, 0, 30 * 86400 + 1, owner.name, {}).sign(owner)
+        withdrawal = Certificate(certificates.WITHDRAWAL, 5, 1000, 2000, owner.name).sign(owner)
+        borrowed = PublishedNames(**{**published.__dict__, "signature": withdrawal.signature})
+        for bad in (longer, borrowed, PublishedNames(**{**published.__dict__, "sequence": 6})):
+            with self.assertRaises(Untrusted):
+                bad.verify(owner.metadata, 1500)
 
 
 class Signatures(unittest.TestCase):

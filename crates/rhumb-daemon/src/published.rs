@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rhumb_trust::{Identity, StatementError, Verified, check_names_window};
 use rhumb_wire::rib::Refusal;
-use rhumb_wire::{Name, PublishedLabel, PublishedNames};
+use rhumb_wire::{Name, PublishedLabel, PublishedNames, Role};
 
 use crate::cli::AskedRibs;
 use crate::clock;
@@ -187,8 +187,8 @@ fn ask_once(called: &ByOwner, ribs: &[Remote], settings: &NodeSettings) -> Outco
     if ribs.is_empty() {
         return Err(Failure::setup(NotFound::NoRib));
     }
-    let identity = key::load_or_ephemeral(settings.key.as_deref())?;
-    let list = Inquirer::new(identity, ribs.to_vec()).ask(called.owner).map_err(Failure::setup)?;
+    let own = settings.key.as_deref().map(|path| key::load(path, Role::Node)).transpose()?;
+    let list = Inquirer::new(own, ribs)?.ask(called.owner).map_err(Failure::setup)?;
     pick(&list, &called.label, clock::now().unix_s()).map_err(Failure::setup)
 }
 
@@ -205,15 +205,16 @@ struct Counter {
 }
 
 impl Finder {
-    /// Begins to ask these RIBs as `identity`; without any, nothing is found.
+    /// Begins to ask these RIBs; without any, nothing is found. Those that refuse strangers are
+    /// asked as `own`, which then hears nothing else of them: not for who is told of removals.
     ///
     /// # Errors
     /// When there are no threads.
-    pub fn start(identity: &Arc<Identity>, ribs: &[Remote]) -> Outcome<Self> {
+    pub fn start(own: Option<&Arc<Identity>>, ribs: &[Remote]) -> Outcome<Self> {
         if ribs.is_empty() {
             return Ok(Self(None));
         }
-        let mut inquirer = Inquirer::new(Arc::clone(identity), ribs.to_vec());
+        let mut inquirer = Inquirer::new(own.cloned(), ribs)?;
         let counter = Arc::new(Counter { desk: Mutex::default(), wake: Condvar::new() });
         let asked = Arc::clone(&counter);
         let thread = std::thread::Builder::new().name("finder".to_owned());

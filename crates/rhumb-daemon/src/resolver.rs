@@ -334,26 +334,22 @@ mod tests {
     }
 
     #[test]
-    fn what_an_owner_publishes_is_asked_for_unless_the_book_has_it() {
+    fn what_an_owner_publishes_is_asked_for_and_what_is_not_known_is_not_denied() {
         let (alice, camera) = (Name([1; 32]), Name([2; 32]));
-        let host = "camera.alice.rhumb.internal";
-        let find = |entries: &[(&str, Name)], found: Option<Result<Name, NotFound>>| {
+        let host = format!("camera.{alice}.rhumb.internal");
+        let find = |found: Option<Result<Name, NotFound>>| {
             let mut asks = None;
-            let host = hosts(entries, true).find(host, found.as_ref(), &mut asks);
+            let host = hosts(&[], true).find(&host, found.as_ref(), &mut asks);
             (host, asks.map(|called| called.to_string()))
         };
-        let entry = ("alice", alice);
-        let asked = Some(format!("camera.{alice}"));
-        assert_eq!(find(&[entry], None), (Host::NotKnown, asked));
-        let address = (Host::Address(camera.address()), None);
-        assert_eq!(find(&[entry], Some(Ok(camera))), address);
-        assert_eq!(find(&[entry, ("camera.alice", camera)], None), address);
-        let not_there = Some(Err(NotFound::Nothing(alice)));
-        assert_eq!(find(&[entry], not_there), (Host::Nobody, None));
-        for uncertain in [NotFound::Busy, NotFound::Forged(alice), NotFound::Older(alice)] {
-            assert_eq!(find(&[entry], Some(Err(uncertain))), (Host::NotKnown, None));
+        assert_eq!(find(None), (Host::NotKnown, Some(format!("camera.{alice}"))));
+        assert_eq!(find(Some(Ok(camera))), (Host::Address(camera.address()), None));
+        for certain in [NotFound::Nothing(alice), NotFound::NoRib, NotFound::Expired(alice, 9)] {
+            assert_eq!(find(Some(Err(certain))), (Host::Nobody, None));
         }
-        assert_eq!(find(&[], None), (Host::Nobody, None));
+        for uncertain in [NotFound::Busy, NotFound::Forged(alice), NotFound::Older(alice)] {
+            assert_eq!(find(Some(Err(uncertain))), (Host::NotKnown, None));
+        }
     }
 
     #[test]

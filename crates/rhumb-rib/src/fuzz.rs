@@ -54,7 +54,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_series_of_requests_is_too_much(
-            series in prop::collection::vec((0u8..12, prop::collection::vec(any::<u8>(), 0..300)), 0..8),
+            series in prop::collection::vec((0u8..14, prop::collection::vec(any::<u8>(), 0..300)), 0..8),
         ) {
             let mut data = Vec::new();
             for (kind, rest) in series {

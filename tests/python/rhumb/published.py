@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Dict
 
-from .certificates import CLOCK_SKEW_S, PUBLISHED_NAMES
-from .certificates import SIGNED_PREFIX, SIGNATURE_LENGTH, VERSION
+from .certificates import CLOCK_SKEW_S, PUBLISHED_NAMES, SIGNATURE_LENGTH, SIGNED_PREFIX, VERSION
 from .errors import Malformed, Untrusted
 from .identity import Identity
 from .metadata import Metadata

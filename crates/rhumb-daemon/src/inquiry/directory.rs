@@ -25,7 +25,7 @@ pub struct Directory<'a> {
 #[derive(Debug)]
 pub enum SaidOfNames {
     /// This, unverified but for whose it says that it is, and the owner's metadata.
-    List(PublishedNames, Box<Metadata>),
+    List(Box<(PublishedNames, Metadata)>),
     /// Nothing; the owner is known.
     Nothing,
     /// It does not know the owner.
@@ -108,7 +108,7 @@ impl<'a> Directory<'a> {
             RibResponseBody::Names { metadata, published } => {
                 let metadata = metadata.into_iter().find(|it| name_of(it) == owner);
                 match metadata.map_or_else(|| self.metadata(owner), Ok) {
-                    Ok(metadata) => SaidOfNames::List(published, Box::new(metadata)),
+                    Ok(metadata) => SaidOfNames::List(Box::new((published, metadata))),
                     Err(_) => SaidOfNames::Unfit,
                 }
             }

@@ -1,21 +1,34 @@
 //! Asks RIBs for an owner's list, and believes the newest that its owner has signed.
+//!
+//! It asks under a key of the moment, so that no RIB hears who looks for whom; and since a RIB has
+//! one session with a name, that of a node which hears there who was removed stays as it is. A RIB
+//! that refuses strangers is asked in the node's own name, if that may be.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_trust::{Identity, Verified, verify_names};
+use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Metadata, Name, PublishedNames};
 
 use super::{Answer, NotFound};
 use crate::clock;
 use crate::failure::Outcome;
 use crate::inquiry::{Directory, SaidOfNames, Session};
+use crate::key;
 use crate::remote::Remote;
 
 /// Who asks, and whom.
 pub struct Inquirer {
-    identity: Arc<Identity>,
+    asks: Asks,
     ribs: Vec<Rib>,
+}
+
+/// As whom.
+struct Asks {
+    stranger: Arc<Identity>,
+    /// Where strangers are refused.
+    own: Option<Arc<Identity>>,
 }
 
 struct Rib {
@@ -24,13 +37,23 @@ struct Rib {
     session: Option<(Session, Instant)>,
     /// It did not answer: others are asked without it until then.
     rests_until: Option<Instant>,
+    refuses_strangers: bool,
 }
 
 impl Inquirer {
-    /// Asks these, as `identity`.
-    pub fn new(identity: Arc<Identity>, ribs: Vec<Remote>) -> Self {
-        let ribs = ribs.into_iter().map(|remote| Rib { remote, session: None, rests_until: None });
-        Self { identity, ribs: ribs.collect() }
+    /// Asks these; those that refuse strangers as `own`.
+    ///
+    /// # Errors
+    /// When no key can be made.
+    pub fn new(own: Option<Arc<Identity>>, ribs: &[Remote]) -> Outcome<Self> {
+        let asks = Asks { stranger: key::load_or_ephemeral(None)?, own };
+        let rib = |remote: &Remote| Rib {
+            remote: *remote,
+            session: None,
+            rests_until: None,
+            refuses_strangers: false,
+        };
+        Ok(Self { asks, ribs: ribs.iter().map(rib).collect() })
     }
 
     /// The newest list of this owner's that any RIB shows and that the owner has signed, be it in
@@ -42,11 +65,11 @@ impl Inquirer {
         let now = clock::now().instant;
         let rests = |rib: &Rib| rib.rests_until.is_some_and(|until| now < until);
         let all_rest = self.ribs.iter().all(rests);
-        let identity = &self.identity;
+        let asks = &self.asks;
         let asked = self.ribs.iter_mut().filter(|rib| all_rest || !rests(rib));
         let mut best: Answer = Err(NotFound::Silent("none was asked".to_owned()));
         for rib in asked {
-            let answer = rib.ask(identity, owner);
+            let answer = rib.ask(asks, owner);
             if let Err(problem) = &answer
                 && !problem.is_certain()
             {
@@ -59,21 +82,31 @@ impl Inquirer {
 }
 
 impl Rib {
-    fn ask(&mut self, identity: &Arc<Identity>, owner: Name) -> Answer {
-        let said = match self.look_up(identity, owner) {
+    fn ask(&mut self, asks: &Asks, owner: Name) -> Answer {
+        let is_own = self.refuses_strangers;
+        let identity = asks.own.as_ref().filter(|_| is_own).unwrap_or(&asks.stranger);
+        let mut said = match self.look_up(identity, owner) {
             // It may have begun anew, and know nothing of the session.
             Err((_, true)) => self.look_up(identity, owner),
             said => said,
         };
+        if let (Ok(SaidOfNames::Refused(Refusal::NotAuthorised)), Some(own), false) =
+            (&said, &asks.own, is_own)
+        {
+            (self.refuses_strangers, self.session) = (true, None);
+            said = self.look_up(own, owner);
+        }
         let said = said.map_err(|(failure, _)| {
             self.rests_until = Some(clock::now().instant + RESTS);
             NotFound::Silent(failure)
         })?;
         self.rests_until = None;
         match said {
-            SaidOfNames::List(list, metadata) => believed(list, &metadata, clock::now().unix_s())
-                .map(Arc::new)
-                .ok_or(NotFound::Forged(owner)),
+            SaidOfNames::List(said) => {
+                let (list, metadata) = *said;
+                let believed = believed(list, &metadata, clock::now().unix_s());
+                believed.map(Arc::new).ok_or(NotFound::Forged(owner))
+            }
             SaidOfNames::Nothing => Err(NotFound::Nothing(owner)),
             SaidOfNames::UnknownOwner => Err(NotFound::UnknownOwner(owner)),
             SaidOfNames::Refused(refusal) => Err(NotFound::Refused(refusal)),

@@ -24,7 +24,7 @@ pub(crate) fn run(
     let belonging = Belonging::of(identity, settings.key.as_deref());
     joined_as(belonging, settings, with_parent, Ok(()), |node| async move {
         let listening = listen(arguments.local.0)?;
-        let finder = Finder::start(&asks, arguments.asks.or(&settings.ribs))?;
+        let finder = Finder::start(Some(&asks), arguments.asks.or(&settings.ribs))?;
         proxy::lead(node, settings.clone(), finder, listening, form).await
     })
 }

@@ -76,8 +76,10 @@ pub(crate) fn run(
         }
         helpers.spawn(tell_refusals(node.refusals(), form));
         let resolves = resolver.as_ref().map(Resolver::address);
-        let finder =
-            Finder::start(&asks, if tun.ribs.is_empty() { &settings.ribs } else { &tun.ribs })?;
+        let asked = if tun.ribs.is_empty() { &settings.ribs } else { &tun.ribs };
+        // What RIBs say of removals is heard by a session in this name.
+        let own = tun.allow.domains().is_empty().then_some(&asks);
+        let finder = Finder::start(own, asked)?;
         let hearing = Hearing::begin(&node, &asks, &tun.ribs)?;
         hearing.heed(tun.allow.domains().iter().copied());
         let ended = device.carry(&node)?;

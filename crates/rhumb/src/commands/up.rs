@@ -80,10 +80,13 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         let tun = settings.tun.as_ref();
         let ribs = [&settings.ribs[..], tun.map_or(&[][..], |it| &it.ribs)].concat();
         let asked = [&ribs[..], &settings.node.ribs].concat();
-        let finder = Finder::start(&asks, &asked)?;
         let hearing = Hearing::begin(&node, &asks, &ribs)?;
         let allowed = settings.serve.iter().map(|it| &it.allow).chain(tun.map(|it| &it.allow));
-        hearing.heed(allowed.flat_map(Allowed::domains).copied());
+        let domains: Vec<_> = allowed.flat_map(Allowed::domains).copied().collect();
+        // What RIBs say of removals is heard by a session in this name.
+        let own = domains.is_empty().then_some(&asks);
+        let finder = Finder::start(own, &asked)?;
+        hearing.heed(domains);
         let mut parts = begin(&node, opened, (settings, &finder), form).await?;
         if let Some(counter) = counter {
             parts.spawn(requests::answer(node.clone(), (hearing, finder), counter, form));

@@ -22,7 +22,7 @@ use rhumb_daemon::published::{Inquirer, NotFound};
 use rhumb_daemon::remote::Remote;
 use rhumb_trust::{Identity, MAX_NAMES_LIFETIME_S, Window, check_names_window};
 use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
-use rhumb_wire::{Name, PublishedLabel, PublishedNames};
+use rhumb_wire::{Name, PublishedLabel, PublishedNames, Role};
 use serde::Serialize;
 use serde_json::json;
 
@@ -52,8 +52,8 @@ pub(super) fn withdraw(owner: &OwnerArguments, form: Form) -> Outcome {
 
 /// Shows what somebody publishes.
 pub(super) fn show(owner: Name, ribs: &[Remote], key: Option<&Path>, form: Form) -> Outcome {
-    let identity = key::load_or_ephemeral(key)?;
-    let list = Inquirer::new(identity, ribs.to_vec()).ask(owner).map_err(Failure::setup)?;
+    let own = key.map(|path| key::load(path, Role::Node)).transpose()?;
+    let list = Inquirer::new(own, ribs)?.ask(owner).map_err(Failure::setup)?;
     if list.names.is_empty() {
         return Err(Failure::setup(NotFound::Nothing(owner)));
     }
@@ -66,7 +66,7 @@ pub(super) fn show(owner: Name, ribs: &[Remote], key: Option<&Path>, form: Form)
 
 fn say(names: Names, lasts_s: u64, owner: &OwnerArguments, form: Form) -> Outcome {
     let identity = Arc::new(key::load_owner(&owner.key)?);
-    let counters = beside(owner.rib.clone(), |rib| Counter::open(Arc::clone(&identity), rib));
+    let counters = beside(owner.rib.clone(), |rib| Counter::open(&identity, rib));
     let before = counters.iter().filter_map(|it| it.before.as_ref());
     let before = before.max_by_key(|it| it.sequence).cloned();
     let now = clock::now();
@@ -100,17 +100,17 @@ struct Counter {
 }
 
 impl Counter {
-    fn open(identity: Arc<Identity>, rib: Remote) -> Self {
+    fn open(identity: &Arc<Identity>, rib: Remote) -> Self {
         let opened = (|| {
-            let mut session = Session::connect(Arc::clone(&identity), rib, PATIENCE)?;
+            let mut session = Session::connect(Arc::clone(identity), rib, PATIENCE)?;
             let said =
                 Directory::new(&mut session, identity.name()).look_up_names(identity.name())?;
             Ok((session, said))
         })();
         match opened {
             // Nobody else can push the owner's numbers.
-            Ok((session, SaidOfNames::List(list, _))) if identity.has_published(&list) => {
-                Self { session: Ok(session), before: Some(list) }
+            Ok((session, SaidOfNames::List(said))) if identity.has_published(&said.0) => {
+                Self { session: Ok(session), before: Some(said.0) }
             }
             Ok((_, SaidOfNames::List(..) | SaidOfNames::Unfit)) => {
                 let problem = NotFound::Forged(identity.name());
