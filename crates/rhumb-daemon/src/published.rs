@@ -72,6 +72,23 @@ impl NotFound {
             NoRib | UnknownOwner(_) | Nothing(_) | NoLabel(..) | Expired(..) | NotYetValid(..)
         )
     }
+
+    /// In a word, without a name: for the log.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NoRib => "no_rib",
+            Self::UnknownOwner(_) => "unknown_owner",
+            Self::Nothing(_) => "nothing",
+            Self::NoLabel(..) => "no_label",
+            Self::Expired(..) => "expired",
+            Self::NotYetValid(..) => "not_yet_valid",
+            Self::Forged(_) => "forged",
+            Self::Older(_) => "older",
+            Self::Refused(refusal) => refusal.as_str(),
+            Self::Silent(_) => "silent",
+            Self::Busy => "busy",
+        }
+    }
 }
 
 impl std::error::Error for NotFound {}
@@ -221,6 +238,9 @@ impl Finder {
         let run = move || {
             while let Some(owner) = asked.next() {
                 let answer = inquirer.ask(owner);
+                if let Some(problem) = answer.as_ref().err().filter(|it| !it.is_certain()) {
+                    tracing::warn!(reason = problem.reason(), "published names are not looked up");
+                }
                 asked.lock().answered(owner, answer, clock::now().instant);
             }
         };

@@ -73,7 +73,7 @@ impl Inquirer {
             if let Err(problem) = &answer
                 && !problem.is_certain()
             {
-                tracing::warn!(rib = %rib.remote.address, %problem, "published names are not looked up");
+                tracing::debug!(rib = %rib.remote.address, %problem, "published names are not looked up");
             }
             best = better(best, answer);
         }
