@@ -196,6 +196,21 @@ fn programs_are_led_to_whom_an_owner_says_now() {
     assert!(text(&page.stdout).starts_with("GET /by-forward "), "{page:?}");
 }
 
+#[test]
+fn a_rib_that_refuses_strangers_is_asked_in_the_name_of_who_is_admitted() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let (alice, bob) = (place.keygen("node", ALICE), place.keygen("node", "bob.key"));
+    let rib = ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--strangers", "refused"];
+    let mut running = place.start(&[&rib[..], &["--admit", &alice, "--admit", &bob]].concat());
+    let rib = remote(&running.next_object());
+    publish(&place, &rib, &["bob=bob"]);
+    let shown = ["--json", "name", "published", "alice", "--rib", &rib];
+    place.run(&shown).is_refused_with(&["the RIB refuses to answer"]);
+    let shown = place.run(&[&shown[..], &["--key", "bob.key"]].concat());
+    assert_eq!(shown.object()["names"], json!({ "bob": bob }), "{}", shown.errors);
+}
+
 /// Somebody who says to be a RIB, and answers whoever asks for names with what he was told last.
 struct Liar {
     rib: String,

@@ -47,13 +47,15 @@ impl Inquirer {
     /// When no key can be made.
     pub fn new(own: Option<Arc<Identity>>, ribs: &[Remote]) -> Outcome<Self> {
         let asks = Asks { stranger: key::load_or_ephemeral(None)?, own };
-        let rib = |remote: &Remote| Rib {
-            remote: *remote,
-            session: None,
-            rests_until: None,
-            refuses_strangers: false,
-        };
-        Ok(Self { asks, ribs: ribs.iter().map(rib).collect() })
+        let mut inquirer = Self { asks, ribs: Vec::new() };
+        for remote in ribs.iter().copied() {
+            if inquirer.ribs.iter().any(|rib| rib.remote == remote) {
+                continue;
+            }
+            let (session, rests_until, refuses_strangers) = (None, None, false);
+            inquirer.ribs.push(Rib { remote, session, rests_until, refuses_strangers });
+        }
+        Ok(inquirer)
     }
 
     /// The newest list of this owner's that any RIB shows and that the owner has signed, be it in
