@@ -30,8 +30,8 @@ use rhumb_wire::rib::{
 use rhumb_wire::folder::{Entry, EntryKind, Listing};
 use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId, Unframer, emit_end};
 use rhumb_wire::{
-    Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, Rights, Role, Scope,
-    Statement,
+    Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, PublishedNames, Rights,
+    Role, Scope, Statement,
 };
 
 fn main() -> std::io::Result<()> {
@@ -147,7 +147,23 @@ fn certificate_bytes() -> Vec<Vec<u8>> {
         |out| Certificate::emit_list(&all[..MAX_CHAIN], out),
         |bytes| Certificate::parse_list(bytes).is_ok(),
     );
-    alone.chain([list]).collect()
+    let published = published();
+    let published =
+        example(|out| published.emit(out), |bytes| PublishedNames::parse(bytes).is_ok());
+    alone.chain([list, published]).collect()
+}
+
+/// Two names that an owner publishes.
+fn published() -> PublishedNames {
+    let name = |label: &str, byte| (label.parse().expect("a label"), Name([byte; 32]));
+    PublishedNames {
+        sequence: 5,
+        not_before_s: 1000,
+        not_after_s: 1600,
+        owner: Name([1; 32]),
+        names: [name("camera", 2), name("door-2", 3)].into(),
+        signature: [7; SIGNATURE_LEN],
+    }
 }
 
 /// A minute, and of each of three routes: issuer, kind, via, peer, signer,
@@ -234,6 +250,8 @@ fn rib_messages() -> Vec<Vec<u8>> {
         },
         RibRequestBody::Acknowledge,
         RibRequestBody::LookUpWay { name, number: 3 },
+        RibRequestBody::LookUpNames(name),
+        RibRequestBody::PublishNames { metadata: metadata.clone(), published: published() },
     ];
     let certificates = certificates[..2].to_vec();
     let responses = [
@@ -243,6 +261,7 @@ fn rib_messages() -> Vec<Vec<u8>> {
             metadata: metadata.clone(),
             certificates: certificates.clone(),
         },
+        RibResponseBody::Names { metadata: metadata.clone(), published: published() },
         RibResponseBody::Found { name, level: 0, metadata, certificates },
         RibResponseBody::Absent(absence),
         RibResponseBody::Stored,
