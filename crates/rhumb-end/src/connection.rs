@@ -9,6 +9,7 @@ use rhumb_trust::{CLOCK_SKEW_S, Now, Standing};
 use rhumb_wire::Name;
 
 use crate::credentials::{Proof, Verifier};
+use crate::pace::Pace;
 use crate::shares::Spent;
 use crate::{EndError, NOT_ALLOWED};
 
@@ -43,6 +44,7 @@ pub(crate) struct Connection {
     pub(crate) used_at: Instant,
     /// What it has had of this end's processor.
     pub(crate) spent: Spent,
+    pub(crate) pace: Pace,
 }
 
 /// Who began it.
@@ -90,6 +92,19 @@ impl Connection {
                 [*proof_ends_at, unused].into_iter().flatten().min()
             }
             Phase::Over(_) => None,
+        }
+    }
+
+    /// When its pace lets it send again, if not now.
+    pub(crate) fn holds_until(&self, now: Instant) -> Option<Instant> {
+        // Last words wait for nothing.
+        self.pace.holds_until(now).filter(|_| !self.quic.is_closed())
+    }
+
+    /// A datagram of this connection leaves.
+    pub(crate) fn sent(&mut self, len: usize, now: Instant) {
+        if let Some(bits_per_s) = self.quic.congestion_state().metrics().pacing_rate {
+            self.pace.sent(len, bits_per_s / 8, now);
         }
     }
 

@@ -564,8 +564,13 @@ impl Ends {
     }
 
     fn set_timer(&mut self, id: ConnectionId) {
+        self.set_timer_before(id, None);
+    }
+
+    /// As [`Ends::set_timer`], and no later than a time.
+    fn set_timer_before(&mut self, id: ConnectionId, at: Option<Instant>) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let due = [connection.quic.poll_timeout(), connection.deadline()];
+        let due = [connection.quic.poll_timeout(), connection.deadline(), at];
         let due = due.into_iter().flatten().min();
         if due != connection.timer {
             if let Some(at) = connection.timer {

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod congestion;
 mod connection;
 mod credentials;
 mod drop_reason;
@@ -28,6 +29,7 @@ pub mod fuzz;
 mod gate;
 mod halves;
 mod offers;
+mod pace;
 mod shares;
 mod transport;
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn_proto::congestion::BbrConfig;
 use quinn_proto::{
     AckFrequencyConfig, Connection, Dir, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
 };
+
+use crate::congestion::Factory;
 
 /// What a connection may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(crate) fn config(share: Share, max_datagram_len: u16) -> Arc<TransportConfig
         .max_concurrent_uni_streams(VarInt::from_u32(streams))
         .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER))
         .datagram_send_buffer_size(DATAGRAM_BUFFER)
-        .congestion_controller_factory(Arc::new(BbrConfig::default()))
+        .congestion_controller_factory(Arc::new(Factory))
         // Names move between routers, and what a path once took says little of the next.
         .allow_spin(false)
         .enable_segmentation_offload(false);

@@ -11,6 +11,7 @@ use super::{ConnectionId, Ends, Event, token_key, transmit};
 use crate::connection::{Connection, Origin, Phase};
 use crate::credentials::{Shown, Verifier};
 use crate::gate::{Answer, BEGINS_WITHIN};
+use crate::pace::Pace;
 use crate::shares::Spent;
 use crate::transport::{self, Share};
 use crate::{DropReason, EndError};
@@ -218,6 +219,7 @@ impl Ends {
                 keepers: 0,
                 used_at: now.instant,
                 spent: Spent::default(),
+                pace: Pace::default(),
             },
         );
         id

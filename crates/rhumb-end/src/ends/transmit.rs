@@ -51,13 +51,18 @@ impl Ends {
                 continue;
             };
             body.clear();
-            let sent = connection.quic.poll_transmit(now.instant, 1, body);
+            let holds_until = connection.holds_until(now.instant);
+            let sent = match holds_until {
+                Some(_) => None,
+                None => connection.quic.poll_transmit(now.instant, 1, body),
+            };
             if sent.is_none() {
                 connection.is_ready = false;
                 self.ready.pop_front();
-                self.set_timer(id);
+                self.set_timer_before(id, holds_until);
                 continue;
             }
+            connection.sent(body.len(), now.instant);
             // The next one is another connection's.
             self.ready.rotate_left(1);
             let is_handshake = body.first().is_some_and(|first| first & LONG_HEADER != 0);

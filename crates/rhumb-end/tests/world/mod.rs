@@ -1,6 +1,8 @@
 //! Ends in virtual time, and a router between them that does as a test tells it.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,8 @@ pub(crate) type Router = Box<dyn FnMut(Payload) -> Vec<(Duration, Payload)>>;
 
 pub(crate) struct World {
     pub(crate) now: Now,
+    /// The same, for routers.
+    pub(crate) clock: Rc<Cell<Instant>>,
     pub(crate) router: Router,
     /// The longest body that the path carries, with anybody.
     pub(crate) longest: usize,
@@ -49,6 +53,7 @@ impl World {
         let instant = Instant::now();
         Self {
             now: Now { instant, unix_ms: 1_900_000_000_000 },
+            clock: Rc::new(Cell::new(instant)),
             router: Box::new(honest),
             longest: LONGEST,
             served_by: HashMap::new(),
@@ -249,6 +254,7 @@ impl World {
         // Both clocks go on together, and one counts milliseconds.
         self.now.unix_ms += u64::from(passed > Duration::ZERO && next == soon);
         self.now.instant = next.max(self.now.instant);
+        self.clock.set(self.now.instant);
         while let Some(entry) = self.under_way.first_entry()
             && entry.key().0 <= self.now.instant
         {
