@@ -30,10 +30,11 @@ pub(crate) fn run(rounds: usize, report: &mut Report) -> Result<(), String> {
         let of = |at: usize| median(both.iter().map(|it| it[at]));
         report.row("fairness", flow.name(), &[("itself", of(0)), ("cubic", of(1))]);
     }
-    let file = |at: usize| median(shares[0].iter().map(|it| it[at]));
-    let least = "of_the_link_at_least";
-    report.target(Target::at_least(format!("file_beside_cubic_{least}"), file(0), LEAST_SHARE));
-    report.target(Target::at_least(format!("cubic_beside_file_{least}"), file(1), LEAST_SHARE));
+    let of = |flow: usize, at: usize| median(shares[flow].iter().map(|it| it[at]));
+    report.target(Target::at_least("file_beside_cubic".into(), of(0, 0), LEAST_SHARE));
+    report.target(Target::at_least("cubic_beside_file".into(), of(0, 1), LEAST_SHARE));
+    let of_bbrs = of(0, 1) / of(1, 1);
+    report.target(Target::at_least("cubic_beside_file_of_beside_bbr".into(), of_bbrs, 1.0));
     Ok(())
 }
 

@@ -45,6 +45,7 @@ fn main() {
     report
         .condition("rounds", format!("{} of links and fairness, in turns; medians", asked.rounds));
     report.condition("former_transfer", "left the code with decision 0081, and is not compared");
+    report.condition("plain_quic", PLAIN_QUIC);
     if asked.has("loopback") {
         loopback::run(&mut report);
     }
@@ -103,6 +104,8 @@ impl Asked {
 const PARTS: [&str; 3] = ["loopback", "links", "fairness"];
 /// Two minutes of links, and one of fairness.
 const ROUNDS: usize = 1;
+const PLAIN_QUIC: &str = "left out: rhumb-end alone may use the library (deny.toml), so there is no \
+                          bare one to hold files against";
 const LINE: &str = "100 Mbit/s each way between two namespaces, by two TUN devices and two threads; a \
                     queue of one bandwidth-delay product, 20 ms at the least, that drops what finds it \
                     full; half of the round trip as delay each way; chance losses towards the receiver \
