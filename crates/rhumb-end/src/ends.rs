@@ -32,6 +32,7 @@ use crate::connection::{Connection, Origin, Phase};
 use crate::credentials::{Credentials, Shown};
 use crate::gate::Gate;
 use crate::halves::{Halves, MAX_WAITING};
+use crate::numbered::Numbered;
 use crate::offers::Offers;
 use crate::shares::Shares;
 use crate::{Admits, Carries, DropReason, Drops, EndError};
@@ -98,8 +99,8 @@ pub struct Ends {
     endpoint: Endpoint,
     clock: Arc<Clock>,
     token_key: [u8; 32],
-    connections: HashMap<ConnectionId, Connection>,
-    by_handle: HashMap<ConnectionHandle, ConnectionId>,
+    connections: Numbered<ConnectionId, Connection>,
+    by_handle: Numbered<ConnectionHandle, ConnectionId>,
     /// Those between two names, the newest last.
     by_names: HashMap<(Name, Name), Vec<ConnectionId>>,
     next_id: u64,
@@ -166,8 +167,8 @@ impl Ends {
             endpoint: Endpoint::new(Arc::new(endpoint), None, true, None),
             clock: Arc::new(Clock(AtomicU64::new(now.unix_ms))),
             token_key: *seed,
-            connections: HashMap::new(),
-            by_handle: HashMap::new(),
+            connections: Numbered::default(),
+            by_handle: Numbered::default(),
             by_names: HashMap::new(),
             next_id: 0,
             offers: Offers::default(),

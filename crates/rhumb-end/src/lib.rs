@@ -28,6 +28,7 @@ mod error;
 pub mod fuzz;
 mod gate;
 mod halves;
+mod numbered;
 mod offers;
 mod pace;
 mod shares;
