@@ -9,7 +9,7 @@ use rhumb_trust::{CLOCK_SKEW_S, Now, Standing};
 use rhumb_wire::Name;
 
 use crate::credentials::{Proof, Verifier};
-use crate::pace::Pace;
+use crate::pace::{self, Pace};
 use crate::shares::Spent;
 use crate::{EndError, NOT_ALLOWED};
 
@@ -101,11 +101,20 @@ impl Connection {
         self.pace.holds_until(now).filter(|_| !self.quic.is_closed())
     }
 
-    /// A datagram of this connection leaves.
-    pub(crate) fn sent(&mut self, len: usize, now: Instant) {
-        if let Some(bits_per_s) = self.quic.congestion_state().metrics().pacing_rate {
-            self.pace.sent(len, bits_per_s / 8, now);
+    /// How many datagrams of this length its pace lets go together.
+    pub(crate) fn sends_together(&self, len: usize) -> usize {
+        self.bytes_per_s().map_or(usize::MAX, |rate| pace::together(len, rate))
+    }
+
+    /// Datagrams of this connection leave: so long each, so many bytes in all.
+    pub(crate) fn sent(&mut self, (each, all): (usize, usize), now: Instant) {
+        if let Some(rate) = self.bytes_per_s() {
+            self.pace.sent((each, all), rate, now);
         }
+    }
+
+    fn bytes_per_s(&self) -> Option<u64> {
+        self.quic.congestion_state().metrics().pacing_rate.map(|bits_per_s| bits_per_s / 8)
     }
 
     pub(crate) fn side(&self) -> Side {

@@ -471,6 +471,11 @@ impl Ends {
         self.events.pop_front()
     }
 
+    /// Whether [`Ends::poll_event`] has something to tell.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// What was dropped, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops

@@ -22,16 +22,24 @@ impl Pace {
         Some(if self.of_one < TOGETHER { free_at + TOGETHER } else { free_at })
     }
 
-    pub(crate) fn sent(&mut self, bytes: usize, bytes_per_s: u64, now: Instant) {
-        let nanos = bytes as u64 * 1_000_000_000 / bytes_per_s.max(1);
-        self.of_one = Duration::from_nanos(nanos);
+    /// Packets leave: so long each, so many bytes in all.
+    pub(crate) fn sent(&mut self, (each, all): (usize, usize), bytes_per_s: u64, now: Instant) {
+        let takes =
+            |bytes: usize| Duration::from_nanos(bytes as u64 * 1_000_000_000 / bytes_per_s.max(1));
+        self.of_one = takes(each);
         // What was not used is made up for, as far as threads wake late.
         let credit = CREDIT.max(self.of_one * CREDIT_PACKETS);
         let from = now
             .checked_sub(credit)
             .map_or(now, |since| self.free_at.map_or(since, |free_at| free_at.max(since)));
-        self.free_at = Some(from + self.of_one);
+        self.free_at = Some(from + takes(all));
     }
+}
+
+/// How many packets of this length go together: what the rate sends within [`TOGETHER`].
+pub(crate) fn together(len: usize, bytes_per_s: u64) -> usize {
+    let bytes = bytes_per_s.saturating_mul(TOGETHER.as_micros() as u64) / 1_000_000;
+    usize::try_from(bytes).unwrap_or(usize::MAX).checked_div(len).unwrap_or(1).max(1)
 }
 
 /// As coarse as packets are released: a timer for each would cost more than it gives.
@@ -54,7 +62,7 @@ mod tests {
     fn send(pace: &mut Pace, now: Instant) -> u32 {
         let mut sent = 0;
         while pace.holds_until(now).is_none() {
-            pace.sent(1000, RATE, now);
+            pace.sent((1000, 1000), RATE, now);
             sent += 1;
         }
         sent
@@ -81,6 +89,18 @@ mod tests {
     }
 
     #[test]
+    fn a_train_counts_as_all_of_its_packets_and_is_no_longer_than_the_rate_has_it() {
+        let (mut pace, now) = (Pace::default(), start());
+        assert_eq!((together(1000, RATE), together(1000, 100_000)), (10, 1));
+        let mut sent = 0;
+        while pace.holds_until(now).is_none() {
+            pace.sent((1000, 10_000), RATE, now);
+            sent += 10;
+        }
+        assert!((41..=50).contains(&sent), "{sent}");
+    }
+
+    #[test]
     fn who_wakes_late_makes_up_for_a_little_and_not_for_a_pause() {
         let (mut pace, begin) = (Pace::default(), start());
         send(&mut pace, begin);
@@ -95,7 +115,7 @@ mod tests {
         let (mut pace, mut now) = (Pace::default(), start());
         let mut first = 0;
         while pace.holds_until(now).is_none() {
-            pace.sent(1000, 100_000, now);
+            pace.sent((1000, 1000), 100_000, now);
             first += 1;
         }
         assert_eq!(first, 11);
@@ -103,7 +123,7 @@ mod tests {
             let next = pace.holds_until(now).unwrap();
             assert_eq!(next - now, Duration::from_millis(10));
             now = next;
-            pace.sent(1000, 100_000, now);
+            pace.sent((1000, 1000), 100_000, now);
         }
     }
 }

@@ -66,7 +66,8 @@ pub(crate) fn config(share: Share, max_datagram_len: u16) -> Arc<TransportConfig
         .congestion_controller_factory(Arc::new(Factory))
         // Names move between routers, and what a path once took says little of the next.
         .allow_spin(false)
-        .enable_segmentation_offload(false);
+        // Payloads that are made together: nobody hands them to a socket in one piece.
+        .enable_segmentation_offload(true);
     Arc::new(config)
 }
 

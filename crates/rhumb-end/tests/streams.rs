@@ -7,7 +7,7 @@ use rhumb_end::{
     PORT_CLOSED, Ports, StreamError, Way, WriteError,
 };
 
-use crate::world::{PORT, PORTS, World, noise};
+use crate::world::{LONGEST, PORT, PORTS, World, noise};
 
 fn ended_with(code: u64) -> Result<Option<Vec<u8>>, WriteError> {
     Err(WriteError::Over(StreamError::Ended { code }))
@@ -248,6 +248,62 @@ fn datagrams_are_for_ports_and_have_a_longest() {
         .collect();
     assert_eq!(bodies, [max, 0]);
     assert_eq!(world.end(b).drops().of(DropReason::DatagramNotOffered), 1);
+}
+
+/// Bodies of datagrams, of many lengths, some empty.
+fn bodies() -> Vec<Vec<u8>> {
+    (0..40).map(|number| noise([0, 1000, 1100, 30][number % 4] + number)).collect()
+}
+
+#[test]
+fn datagrams_queued_together_arrive_as_they_are_and_in_order() {
+    let (mut world, a, b) = World::pair();
+    let id = world.connected(a, b).unwrap();
+    world.end(b).offer(Carries::Datagrams, PORT, Admits::Everybody);
+    let (now, sent) = (world.now, bodies());
+    let all = sent.iter().map(Vec::as_slice);
+    assert_eq!(world.end(a).send_datagrams(id, PORTS, all, now), Ok(sent.len()));
+    world.run(Duration::from_millis(100));
+    let arrived = world.events[&b].iter().filter_map(|event| match event {
+        Event::Datagram { body, .. } => Some(body.to_vec()),
+        _ => None,
+    });
+    assert_eq!(arrived.collect::<Vec<_>>(), sent);
+}
+
+#[test]
+fn datagrams_that_find_no_room_are_left_and_it_is_told_when_there_is_some() {
+    let (mut world, a, b) = World::pair();
+    let id = world.connected(a, b).unwrap();
+    let (now, body) = (world.now, noise(1000));
+    let all = std::iter::repeat_n(&body[..], 1000);
+    let taken = world.end(a).send_datagrams(id, PORTS, all.clone(), now).unwrap();
+    // A quarter of a megabyte waits at most, with what is kept of each.
+    assert!((240..=262).contains(&taken), "{taken}");
+    assert_eq!(world.end(a).send_datagrams(id, PORTS, all, now), Ok(0));
+    world.events.clear();
+    world.run(Duration::from_millis(1));
+    assert!(world.events[&a].contains(&Event::MaySend { id }), "before anything has come back");
+}
+
+#[test]
+fn a_train_is_as_long_as_was_asked_and_what_has_to_be_halved_comes_by_itself() {
+    let (mut world, a, b) = World::pair();
+    let id = world.connected(a, b).unwrap();
+    world.run(Duration::from_secs(1));
+    let found = usize::from(world.end(a).connections().next().unwrap().datagram_len);
+    let (now, body) = (world.now, noise(1100));
+    let mut train = Vec::new();
+    for (most, longest, expected) in [(4, LONGEST, 4), (1, LONGEST, 1), (4, found - 1, 1)] {
+        let all = std::iter::repeat_n(&body[..], 4);
+        assert_eq!(world.end(a).send_datagrams(id, PORTS, all, now), Ok(4));
+        let mut longest_train = 0;
+        while let Some(it) = world.end(a).poll_train(|_| longest, most, &mut train, now) {
+            assert!(it.each > 0 && it.each <= longest);
+            longest_train = longest_train.max(train.chunks(it.each).len());
+        }
+        assert_eq!(longest_train, expected, "{most} of {longest}");
+    }
 }
 
 #[test]

@@ -421,8 +421,9 @@ impl Driver {
             || (!self.inbox.datagrams.is_empty() && self.core.has_room(longest));
         let (connections_ask, connections_due) = {
             let connections = self.connections.lock();
-            let asks = connections.ends.has_more_to_send() && self.core.is_joined();
-            (asks, connections.ends.poll_timeout())
+            let ends = &connections.ends;
+            let asks = ends.has_more_to_send() && self.core.is_joined() || ends.has_events();
+            (asks, ends.poll_timeout())
         };
         if !asked && !connections_ask {
             let deadline = [

@@ -1,5 +1,6 @@
-//! What leaves: one payload at a time, round robin over the connections that have something to
-//! send.
+//! What leaves: a train of payloads of one connection at a time, round robin over the connections
+//! that have something to send. QUIC makes those of a train for less than one by one, and of one
+//! length, so that the system takes them together.
 
 use std::net::SocketAddr;
 
@@ -21,6 +22,9 @@ pub struct Transmit {
     pub header: PayloadHeader,
     /// It is of a handshake: worth being sent again as soon as a router says that it was too early.
     pub is_handshake: bool,
+    /// Bytes of each payload's body: several may stand one behind the other, the last one perhaps
+    /// shorter. It is never 0.
+    pub each: usize,
 }
 
 impl Ends {
@@ -30,6 +34,17 @@ impl Ends {
     pub fn poll_transmit(
         &mut self,
         longest: impl Fn(&Name) -> usize,
+        body: &mut Vec<u8>,
+        now: Now,
+    ) -> Option<Transmit> {
+        self.poll_train(longest, 1, body, now)
+    }
+
+    /// As [`Ends::poll_transmit`], for `most` payloads at most, all of them between the same names.
+    pub fn poll_train(
+        &mut self,
+        longest: impl Fn(&Name) -> usize,
+        most: usize,
         body: &mut Vec<u8>,
         now: Now,
     ) -> Option<Transmit> {
@@ -51,25 +66,31 @@ impl Ends {
                 continue;
             };
             body.clear();
+            let (longest, mtu) = (longest(&connection.peer), connection.quic.current_mtu().into());
+            // What may have to be halved comes by itself.
+            let most = if mtu <= longest { most.clamp(1, LONGEST_TRAIN) } else { 1 };
+            let most = most.min(connection.sends_together(mtu));
             let holds_until = connection.holds_until(now.instant);
             let sent = match holds_until {
                 Some(_) => None,
-                None => connection.quic.poll_transmit(now.instant, 1, body),
+                None => connection.quic.poll_transmit(now.instant, most, body),
             };
-            if sent.is_none() {
+            let Some(sent) = sent else {
                 connection.is_ready = false;
                 self.ready.pop_front();
+                self.take_events(id, now);
                 self.set_timer_before(id, holds_until);
                 continue;
-            }
-            connection.sent(body.len(), now.instant);
+            };
+            let each = sent.segment_size.unwrap_or(body.len());
+            connection.sent((each, body.len()), now.instant);
             // The next one is another connection's.
             self.ready.rotate_left(1);
             let is_handshake = body.first().is_some_and(|first| first & LONG_HEADER != 0);
             let header = PayloadHeader { kind: PayloadKind::Connection, port: 0 };
-            let transmit =
-                Transmit { from: connection.local, to: connection.peer, header, is_handshake };
-            if body.len() <= longest(&connection.peer) {
+            let (from, to) = (connection.local, connection.peer);
+            let transmit = Transmit { from, to, header, is_handshake, each };
+            if each <= longest {
                 return Some(transmit);
             }
             let mtu = usize::from(connection.quic.current_mtu().max(LEAST_DATAGRAM_LEN));
@@ -94,16 +115,18 @@ impl Ends {
         }
         let header = PayloadHeader { kind: PayloadKind::Connection, port: 0 };
         // Whoever asked asks again.
-        let transmit = Transmit { from, to, header, is_handshake: false };
+        let each = self.scratch.len();
+        let transmit = Transmit { from, to, header, is_handshake: false, each };
         self.outbox.push_back((transmit, self.scratch.clone()));
     }
 
     fn halve(&mut self, transmit: Transmit, datagram: &[u8]) {
         let (number, [first, second]) = self.halves.split(datagram);
         let header = PayloadHeader { kind: PayloadKind::Half, port: number };
-        let transmit = Transmit { header, ..transmit };
-        self.outbox.push_front((transmit, second));
-        self.outbox.push_front((transmit, first));
+        for half in [second, first] {
+            let transmit = Transmit { header, each: half.len(), ..transmit };
+            self.outbox.push_front((transmit, half));
+        }
     }
 }
 
@@ -116,6 +139,9 @@ pub(super) fn address_of(name: &Name) -> SocketAddr {
 const PORT: u16 = 1;
 /// The bit of a QUIC packet's first byte that packets of a handshake have.
 const LONG_HEADER: u8 = 0x80;
+/// Payloads of a connection before the next one has its turn: with fewer, each costs more; with
+/// more, hardly less.
+const LONGEST_TRAIN: usize = 16;
 /// Answers that wait: those to one batch.
 const MAX_ANSWERS: usize = 64;
 

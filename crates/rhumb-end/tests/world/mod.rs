@@ -46,6 +46,8 @@ pub(crate) const ONE_WAY: Duration = Duration::from_millis(5);
 pub(crate) const PORT: u16 = 7;
 pub(crate) const PORTS: Ports = Ports { from: 9, to: PORT };
 pub(crate) const LONGEST: usize = 1400;
+/// Payloads that an end is asked for at once.
+pub(crate) const TRAIN: usize = 16;
 
 impl World {
     pub(crate) fn new() -> Self {
@@ -275,13 +277,16 @@ impl World {
         let (now, longest) = (self.now, self.longest);
         let mut body = Vec::new();
         for (_, ends) in &mut self.ends {
-            while let Some(transmit) = ends.poll_transmit(|_| longest, &mut body, now) {
-                assert!(body.len() <= longest);
-                let rhumb_end::Transmit { from, to, header, .. } = transmit;
-                let payload = Payload { from, to, header, body: body.clone() };
-                for (later, payload) in (self.router)(payload) {
-                    self.carried += 1;
-                    self.under_way.insert((now.instant + ONE_WAY + later, self.carried), payload);
+            while let Some(transmit) = ends.poll_train(|_| longest, TRAIN, &mut body, now) {
+                let rhumb_end::Transmit { from, to, header, each, .. } = transmit;
+                for body in body.chunks(each) {
+                    assert!(body.len() <= longest);
+                    let payload = Payload { from, to, header, body: body.to_vec() };
+                    for (later, payload) in (self.router)(payload) {
+                        self.carried += 1;
+                        let arrives = now.instant + ONE_WAY + later;
+                        self.under_way.insert((arrives, self.carried), payload);
+                    }
                 }
             }
         }

@@ -447,17 +447,20 @@ impl State {
         let mut sent = 0;
         while sent < PAYLOADS_PER_TURN {
             let longest = |to: &Name| core.max_body_len(*to, now);
-            let Some(transmit) = self.ends.poll_transmit(longest, &mut body, now) else { break };
-            let Transmit { from, to, header, is_handshake, .. } = transmit;
-            payload.clear();
-            payload.extend_from_slice(&header.emit());
-            payload.extend_from_slice(&body);
-            // What finds no room is lost like any datagram: QUIC will notice.
-            let _ = match is_handshake {
-                true => core.send_handshake(from, to, &payload, now).map(drop),
-                false => core.send_unkept_as(from, to, &payload, out, now),
-            };
-            sent += 1;
+            let most = PAYLOADS_PER_TURN - sent;
+            let train = self.ends.poll_train(longest, most, &mut body, now);
+            let Some(Transmit { from, to, header, is_handshake, each }) = train else { break };
+            for body in body.chunks(each.max(1)) {
+                payload.clear();
+                payload.extend_from_slice(&header.emit());
+                payload.extend_from_slice(body);
+                // What finds no room is lost like any datagram: QUIC will notice.
+                let _ = match is_handshake {
+                    true => core.send_handshake(from, to, &payload, now).map(drop),
+                    false => core.send_unkept_as(from, to, &payload, out, now),
+                };
+                sent += 1;
+            }
         }
         (self.body, self.payload) = (body, payload);
         sent == PAYLOADS_PER_TURN
