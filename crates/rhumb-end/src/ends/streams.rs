@@ -1,7 +1,7 @@
 //! Streams and datagrams. Each begins with the number of the port that it is for, two bytes; a
 //! datagram says, in two more, from which one it comes.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use quinn_proto::{Dir, FinishError, ReadError, ReadableError, SendDatagramError, VarInt};
 use rhumb_trust::{Now, Standing};
 use rhumb_wire::Name;
@@ -280,23 +280,34 @@ impl Ends {
     ) -> Result<usize, DatagramError> {
         let connection = self.open_connection(id)?;
         connection.used_at = now.instant;
-        let mut taken = 0;
-        let mut outcome = Ok(());
-        for body in bodies {
-            let mut whole = Vec::with_capacity(Ports::LEN + body.len());
-            whole.extend_from_slice(&ports.emit());
-            whole.extend_from_slice(body);
-            match connection.quic.datagrams().send(whole.into(), false) {
-                Ok(()) | Err(SendDatagramError::TooLarge) => taken += 1,
-                Err(SendDatagramError::Blocked(_)) => break,
-                Err(SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled) => {
-                    outcome = Err(DatagramError::NotTaken);
-                    break;
-                }
+        let mut datagrams = connection.quic.datagrams();
+        let (mut taken, mut bodies) = (0, bodies.peekable());
+        let outcome = loop {
+            // As many as there is room for, some ten, share one buffer, which has their length.
+            let room = datagrams.send_buffer_space().min(BLOCK_LEN);
+            let (mut block, mut len) = (Vec::new(), 0);
+            while let Some(body) = bodies.next_if(|it| len == 0 || len + it.len() <= room) {
+                len += Ports::LEN + body.len();
+                block.push(body);
             }
-        }
+            let mut buffer = BytesMut::with_capacity(len);
+            let outcome = block.into_iter().try_for_each(|body| {
+                buffer.extend_from_slice(&ports.emit());
+                buffer.extend_from_slice(body);
+                match datagrams.send(buffer.split().freeze(), false) {
+                    Ok(()) | Err(SendDatagramError::TooLarge) => taken += 1,
+                    Err(error) => return Err(error),
+                }
+                Ok(())
+            });
+            match outcome {
+                Ok(()) if bodies.peek().is_some() => {}
+                Ok(()) | Err(SendDatagramError::Blocked(_)) => break Ok(taken),
+                Err(_) => break Err(DatagramError::NotTaken),
+            }
+        };
         self.settle(id, now);
-        outcome.map(|()| taken)
+        outcome
     }
 
     /// The longest body of a datagram that fits now.
@@ -485,3 +496,5 @@ fn code_of(code: u64) -> VarInt {
 
 /// Bytes of a port.
 const PORT_LEN: usize = 2;
+/// Bytes of datagrams that share a buffer, which lasts until the last of them has left.
+const BLOCK_LEN: usize = 32 << 10;
