@@ -116,6 +116,8 @@ pub struct Ends {
     events: VecDeque<Event>,
     drops: Drops,
     scratch: Vec<u8>,
+    /// Buffers for packets to come.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Config {
@@ -181,6 +183,7 @@ impl Ends {
             events: VecDeque::new(),
             drops: Drops::default(),
             scratch: Vec::new(),
+            spare: Vec::new(),
         };
         ends.begin_to_answer()?;
         Ok(ends)
@@ -236,7 +239,10 @@ impl Ends {
     ) -> Result<Option<ConnectionId>, DropReason> {
         self.clock.set(now);
         let handled = match header.kind {
-            PayloadKind::Connection => self.handle_datagram(from, to, body.into(), standing, now),
+            PayloadKind::Connection => {
+                let datagram = self.buffer_with(body);
+                self.handle_datagram(from, to, datagram, standing, now)
+            }
             PayloadKind::Half => self.handle_half(from, to, header.port, body, standing, now),
             _ => Err(DropReason::Malformed),
         };
@@ -296,6 +302,23 @@ impl Ends {
                 Ok(None)
             }
         }
+    }
+
+    /// A copy for QUIC, which decrypts it in place and hands out parts of it.
+    fn buffer_with(&mut self, body: &[u8]) -> BytesMut {
+        let Some(mut buffer) = self.spare.pop() else { return body.into() };
+        buffer.clear();
+        buffer.extend_from_slice(body);
+        Bytes::from(buffer).into()
+    }
+
+    /// Lends buffers of datagrams that were handed out, for packets to come: as many as a batch has
+    /// use for, of those that a packet fits into and that are not much longer.
+    pub fn lend(&mut self, buffers: Vec<Vec<u8>>) {
+        let least = usize::from(self.config.max_datagram_len);
+        let room = MOST_SPARE.saturating_sub(self.spare.len());
+        let of_use = |it: &Vec<u8>| (least / 2..=least * 2).contains(&it.capacity());
+        self.spare.extend(buffers.into_iter().filter(of_use).take(room));
     }
 
     /// A payload of a connection took so long to handle.
@@ -666,6 +689,8 @@ const DONE: u64 = 0;
 const QUIC_VERSION: u32 = 1;
 /// Twice what a program waits for a name elsewhere; three packets of the handshake may be lost.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Buffers kept for packets to come: half a megabyte at most, on usual links.
+const MOST_SPARE: usize = 256;
 /// Connections between two names: one each way, and as many again while one end begins anew.
 const MAX_BETWEEN: usize = 4;
 

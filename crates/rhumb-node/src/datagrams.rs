@@ -5,8 +5,8 @@ use std::task::Waker;
 
 use rhumb_end::{Admits, DatagramError, Ports};
 use rhumb_wire::Name;
-use tokio::sync::mpsc;
 
+use crate::mailbox::Mailbox;
 use crate::node::Handle;
 use crate::{Connection, Message, Node, NodeError};
 
@@ -16,7 +16,7 @@ use crate::{Connection, Message, Node, NodeError};
 pub struct Port {
     node: Node,
     number: u16,
-    messages: mpsc::Receiver<Message>,
+    messages: Mailbox,
 }
 
 /// Sends from a [`Port`], beside who receives there.
@@ -88,7 +88,7 @@ impl Connection {
     /// The longest body of a datagram that fits now; at least 1100 bytes while the connection
     /// lives.
     pub fn max_datagram_len(&self) -> Option<usize> {
-        self.handle().connections().with(|state, _| state.ends.max_datagram_body(self.id()))
+        self.handle().connections().ask(|state| state.ends.max_datagram_body(self.id()))
     }
 }
 
@@ -121,18 +121,22 @@ impl Port {
     }
 
     /// As [`Port::receive`], for a thread of its own: waits for the next datagrams and appends
-    /// them, `most` at most. Returns how many; 0 when the node has left.
-    ///
-    /// # Panics
-    /// When it is called by a task of a runtime.
+    /// them, `most` at most. Returns how many; 0 when the node has left. A task of a runtime would
+    /// hold up others.
     pub fn blocking_receive(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
-        self.messages.blocking_recv_many(messages, most)
+        self.messages.blocking_receive(messages, most)
+    }
+
+    /// Gives back the buffers of datagrams that are done with: those to come need none of their
+    /// own.
+    pub fn give_back(&mut self, messages: &mut Vec<Message>) {
+        self.messages.give_back(messages);
     }
 
     /// The next datagram for this port; `None` when the node has left. What a program does not
     /// receive in time is dropped, oldest kept, and counted in [`crate::Status::drops`].
     pub async fn receive(&mut self) -> Option<Message> {
-        self.messages.recv().await
+        poll_fn(|context| self.messages.poll_receive(context)).await
     }
 }
 

@@ -308,7 +308,8 @@ impl Driver {
 
     /// Does what is due with connections, and hands on what happened.
     fn turn_connections(&mut self, now: Now) {
-        let turned = self.connections.lock().turn(now);
+        let mut turned = self.connections.lock().turn(now);
+        turned.wake();
         for refusal in turned.refusals {
             self.tell_refusal(refusal);
         }

@@ -51,6 +51,7 @@ mod error;
 pub mod fuzz;
 mod group;
 pub mod ip;
+mod mailbox;
 mod node;
 mod senders;
 mod service;

@@ -645,7 +645,7 @@ fn random_seed() -> Result<(Seed, [u8; 32]), NodeError> {
 /// Datagrams that may wait for the thread: a few batches, on top of what the core holds.
 const QUEUED_DATAGRAMS: usize = 256;
 /// Datagrams that may wait for the program: at 1400 bytes each, 1.4 MB per port.
-pub(crate) const QUEUED_MESSAGES: usize = 1024;
+const QUEUED_MESSAGES: usize = 1024;
 /// Refusals that may wait for the program: strangers cause them.
 const QUEUED_REFUSALS: usize = 64;
 /// What a PDU starts with when nothing is to be learned from its end.

@@ -24,7 +24,7 @@ pub(super) fn run(mut port: Port, mut tun: Tun, shared: &Shared) {
             }
         }
         drop(overlay);
-        messages.clear();
+        port.give_back(&mut messages);
         match tun.send(&mut batch) {
             Ok(report) => {
                 let lost = (batch.len() as u64).saturating_sub(report.sent as u64);

@@ -24,7 +24,7 @@ use super::orders::Shared;
 use crate::Message;
 use crate::clock::now;
 use crate::core::{Arrival, Core};
-use crate::node::QUEUED_MESSAGES;
+use crate::mailbox::{Alarm, Deliver, Mailbox, mailbox};
 use crate::senders::{Refusal, Wanted};
 
 /// What the thread and the handles share of all connections.
@@ -40,8 +40,10 @@ pub(crate) struct State {
     connecting: HashMap<ConnectionId, Vec<oneshot::Sender<Result<(), EndError>>>>,
     opening: HashMap<ConnectionId, Vec<Waker>>,
     listeners: HashMap<u16, mpsc::Sender<Arrived>>,
-    ports: HashMap<u16, mpsc::Sender<Message>>,
+    ports: HashMap<u16, Deliver>,
     sending: HashMap<ConnectionId, Vec<Waker>>,
+    /// Who is woken as soon as the lock is free.
+    woken: Vec<Waker>,
     /// The node has ended: nothing more will happen.
     is_over: bool,
     body: Vec<u8>,
@@ -64,6 +66,16 @@ pub(super) struct Turned {
     pub(super) refusals: Vec<Refusal>,
     /// Datagrams that no port took.
     pub(super) datagrams_dropped: u64,
+    woken: Vec<Waker>,
+    alarms: Vec<Alarm>,
+}
+
+impl Turned {
+    /// Wakes who waited for any of it: without the lock, which is what they want first.
+    pub(super) fn wake(&mut self) {
+        self.woken.drain(..).for_each(Waker::wake);
+        self.alarms.drain(..).for_each(|alarm| alarm.wake());
+    }
 }
 
 /// Who waits for something of a stream.
@@ -93,6 +105,7 @@ impl Connections {
             listeners: HashMap::new(),
             ports: HashMap::new(),
             sending: HashMap::new(),
+            woken: Vec::new(),
             is_over: false,
             body: Vec::new(),
             payload: Vec::new(),
@@ -110,6 +123,11 @@ impl Connections {
             self.shared.alert();
         }
         done
+    }
+
+    /// For a handle: asks something, which changes nothing that the thread would have to know.
+    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&mut State) -> T) -> T {
+        ask(&mut self.lock())
     }
 
     /// What else the thread shares with handles.
@@ -285,10 +303,10 @@ impl Connections {
 
     /// Offers a port of datagrams; one that is free, if 0 is asked for. `None` when somebody else
     /// has it, or there is none.
-    pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<(u16, mpsc::Receiver<Message>)> {
-        let (deliver, messages) = mpsc::channel(QUEUED_MESSAGES);
+    pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<(u16, Mailbox)> {
+        let (deliver, messages) = mailbox(WAITING_DATAGRAMS);
         self.with(|state, _| {
-            let is_free = |port: &u16| state.ports.get(port).is_none_or(mpsc::Sender::is_closed);
+            let is_free = |port: &u16| state.ports.get(port).is_none_or(Deliver::is_closed);
             let port = match port {
                 0 => EPHEMERAL_PORTS.into_iter().find(is_free)?,
                 port => Some(port).filter(is_free)?,
@@ -304,7 +322,7 @@ impl Connections {
     /// Nobody receives datagrams on a port any more.
     pub(crate) fn unbind(&self, port: u16) {
         self.with(|state, _| {
-            if state.ports.get(&port).is_some_and(mpsc::Sender::is_closed) {
+            if state.ports.get(&port).is_some_and(Deliver::is_closed) {
                 state.ports.remove(&port);
                 state.ends.withdraw(Carries::Datagrams, port);
             }
@@ -333,7 +351,7 @@ impl Connections {
         let opening = std::mem::take(&mut state.opening);
         let sending = std::mem::take(&mut state.sending);
         opening.into_values().chain(sending.into_values()).flatten().for_each(Waker::wake);
-        state.streams.values_mut().for_each(Waiting::wake_all);
+        state.streams.values_mut().flat_map(Waiting::take_all).for_each(Waker::wake);
     }
 }
 
@@ -393,7 +411,8 @@ impl State {
         until
     }
 
-    /// Does what is due, and tells whoever waits what happened.
+    /// Does what is due, and finds whoever waits for what happened: [`Turned::wake`] is to be
+    /// called without the lock.
     pub(super) fn turn(&mut self, now: Now) -> Turned {
         self.ends.handle_timeout(now);
         let mut turned = Turned::default();
@@ -406,24 +425,29 @@ impl State {
                 }
                 Event::Opened { id, stream, port } => self.hand_over(id, stream, port, now),
                 Event::Readable { id, stream } => {
-                    wake(self.streams.get_mut(&(id, stream)).map(|it| &mut it.reader));
+                    let waiting = self.streams.get_mut(&(id, stream));
+                    self.woken.extend(waiting.and_then(|it| it.reader.take()));
                 }
                 Event::Writable { id, stream } => {
-                    wake(self.streams.get_mut(&(id, stream)).map(|it| &mut it.writer));
+                    let waiting = self.streams.get_mut(&(id, stream));
+                    self.woken.extend(waiting.and_then(|it| it.writer.take()));
                 }
                 Event::Finished { id, stream } if self.ends.holds(id, stream) => {
                     let waiting = self.streams.entry((id, stream)).or_default();
                     waiting.is_finished = true;
-                    wake(Some(&mut waiting.finisher));
+                    self.woken.extend(waiting.finisher.take());
                 }
                 Event::MayOpen { id } => {
-                    self.opening.remove(&id).into_iter().flatten().for_each(Waker::wake);
+                    self.woken.extend(self.opening.remove(&id).into_iter().flatten());
                 }
                 Event::MaySend { id } => {
-                    self.sending.remove(&id).into_iter().flatten().for_each(Waker::wake);
+                    self.woken.extend(self.sending.remove(&id).into_iter().flatten());
                 }
                 Event::Datagram { id, ports, body, as_member } => {
-                    let is_delivered = self.deliver(id, ports, &body, as_member);
+                    // Nobody else has the packet's buffer by now: it goes on as it is.
+                    let body = body.into();
+                    let alarms = &mut turned.alarms;
+                    let is_delivered = self.deliver(id, ports, body, as_member, alarms);
                     turned.datagrams_dropped += u64::from(!is_delivered);
                 }
                 Event::Refused { peer, local, port } => {
@@ -433,6 +457,7 @@ impl State {
                 _ => {}
             }
         }
+        turned.woken.append(&mut self.woken);
         turned
     }
 
@@ -467,11 +492,22 @@ impl State {
     }
 
     /// Hands a datagram to its port; says whether that took it.
-    fn deliver(&self, id: ConnectionId, ports: Ports, body: &[u8], as_member: bool) -> bool {
+    fn deliver(
+        &mut self,
+        id: ConnectionId,
+        ports: Ports,
+        body: Vec<u8>,
+        as_member: bool,
+        alarms: &mut Vec<Alarm>,
+    ) -> bool {
         let Some((to, from)) = self.ends.names(id) else { return false };
+        let Some(deliver) = self.ports.get(&ports.to) else { return false };
         let from_port = Some(ports.from).filter(|port| *port != 0);
-        let message = Message { from, as_member, from_port, to, body: body.to_vec() };
-        self.ports.get(&ports.to).is_some_and(|deliver| deliver.try_send(message).is_ok())
+        let message = Message { from, as_member, from_port, to, body };
+        if deliver.ring(alarms) {
+            self.ends.lend(deliver.take_spare());
+        }
+        deliver.put(message)
     }
 
     fn tell_connected(&mut self, id: ConnectionId, outcome: &Result<(), EndError>) {
@@ -498,25 +534,18 @@ impl State {
 
     fn wake_of(&mut self, id: ConnectionId) {
         for waiting in [&mut self.opening, &mut self.sending] {
-            waiting.remove(&id).into_iter().flatten().for_each(Waker::wake);
+            self.woken.extend(waiting.remove(&id).into_iter().flatten());
         }
         for (_, waiting) in self.streams.iter_mut().filter(|((of, _), _)| *of == id) {
-            waiting.wake_all();
+            self.woken.extend(waiting.take_all());
         }
     }
 }
 
 impl Waiting {
-    fn wake_all(&mut self) {
-        for waker in [&mut self.reader, &mut self.writer, &mut self.finisher] {
-            wake(Some(waker));
-        }
-    }
-}
-
-fn wake(waker: Option<&mut Option<Waker>>) {
-    if let Some(waker) = waker.and_then(Option::take) {
-        waker.wake();
+    fn take_all(&mut self) -> impl Iterator<Item = Waker> {
+        let all = [&mut self.reader, &mut self.writer, &mut self.finisher];
+        all.map(Option::take).into_iter().flatten()
     }
 }
 
@@ -524,5 +553,7 @@ fn wake(waker: Option<&mut Option<Waker>>) {
 const EPHEMERAL_PORTS: RangeInclusive<u16> = 49152..=65535;
 /// Streams that may wait at a port for their program.
 const WAITING_STREAMS: usize = 256;
+/// Datagrams that may wait at a port: what two batches of the socket bring at most, 3 MB.
+const WAITING_DATAGRAMS: usize = 2048;
 /// Between two looks at the socket: two full runs of segments, as for transfers.
 const PAYLOADS_PER_TURN: usize = 90;
