@@ -1,6 +1,7 @@
 //! What other commands of this user ask of the running node.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -65,22 +66,14 @@ async fn answer_one(
             say(asker, answer).await;
         }
         Request::Ping { name, within_ms } => say(asker, ping(&node, &name, within_ms).await).await,
-        Request::Forward { local, name, port, udp } => {
-            let opened = async {
-                let name = read_name(&name)?;
-                let door = Door::open(local, udp)?;
-                reach(&node, name).await?;
-                Ok((door, name))
-            };
-            match opened.await {
-                Ok((door, name)) => {
-                    let local = Some(door.local());
-                    let answer = Answer { local, ..Answer::default() };
-                    hold(asker, answer, door.lead(node, (name, port), form)).await;
-                }
-                Err(failure) => say(asker, failed(&failure)).await,
+        Request::Forward { local, name, port, udp } => match open(&node, local, &name, udp).await {
+            Ok((door, name)) => {
+                let local = Some(door.local());
+                let answer = Answer { local, ..Answer::default() };
+                hold(asker, answer, door.lead(node, (name, port), form)).await;
             }
-        }
+            Err(failure) => say(asker, failed(&failure)).await,
+        },
         Request::Send { to, file, is_folder, length, sha256 } => {
             let kind = if is_folder { Kind::Folder } else { Kind::File };
             let offer = read_offer(kind, &file, length, &sha256);
@@ -124,6 +117,14 @@ async fn answer_one(
             }
         }
     }
+}
+
+/// Opens a door to a name that can be reached.
+async fn open(node: &Node, local: SocketAddr, name: &str, udp: bool) -> Outcome<(Door, Name)> {
+    let name = read_name(name)?;
+    let door = Door::open(local, udp)?;
+    reach(node, name).await?;
+    Ok((door, name))
 }
 
 async fn say(mut asker: Asker, answer: Answer) {
