@@ -352,6 +352,8 @@ async fn datagrams_that_cannot_go_are_errors() {
     assert_eq!(error, DatagramError::Connection(EndError::Refused(b.name())));
     let port = b.bind(PORT, Admits::Everybody).expect("a free port");
     let connection = a.connect(b.name()).await.expect("connected");
+    // The other end has looked, too, who it is: nothing is offered to it from now on.
+    connection.settle().await.expect("let in");
     let max = connection.max_datagram_len().expect("it is there");
     assert!(max >= 1100, "{max}");
     let too_long = a.send_to(b.name(), PORT, &vec![0; 2000]).await;
