@@ -22,12 +22,12 @@ use rhumb_wire::datagram::{
     Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
 };
 use rhumb_wire::discovery::{Discovery, Nonce};
+use rhumb_wire::folder::{Entry, EntryKind, Listing};
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
-use rhumb_wire::folder::{Entry, EntryKind, Listing};
 use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId, Unframer, emit_end};
 use rhumb_wire::{
     Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, PublishedNames, Rights,
@@ -337,10 +337,13 @@ fn frames() -> Vec<Vec<u8>> {
     let mut framed = vec![3, 0, 0, 0, 2];
     framed.extend(b"ab");
     emit_end(&[8; 32], &mut framed);
-    vec![example(|out| out.extend(&framed), |bytes| {
-        let mut unframer = Unframer::default();
-        unframer.strip(&mut bytes[1..].to_vec()) == Ok(2) && unframer.end() == Some([8; 32])
-    })]
+    vec![example(
+        |out| out.extend(&framed),
+        |bytes| {
+            let mut unframer = Unframer::default();
+            unframer.strip(&mut bytes[1..].to_vec()) == Ok(2) && unframer.end() == Some([8; 32])
+        },
+    )]
 }
 
 fn listings() -> Vec<Vec<u8>> {
