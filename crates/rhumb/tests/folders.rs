@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -85,4 +86,48 @@ fn a_folder_arrives_as_it_is_and_another_one_gets_a_number() {
     place
         .run(&["send", "my photos", "--to", &receiver_name, "--router", &router])
         .is_refused_with(&["a\\b: its name cannot travel"]);
+}
+
+#[test]
+fn a_folder_goes_on_where_it_was_and_a_running_node_sends_it() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let router = network.router();
+    let receiver_name = place.keygen("node", "receiver.key");
+    let tree = place.path("tree");
+    fs::create_dir(&tree).unwrap();
+    for number in 0..20_u8 {
+        fs::write(tree.join(format!("{number}")), vec![number; 8 << 20]).unwrap();
+    }
+    fs::create_dir(place.path("inbox")).unwrap();
+    place.keygen("node", "up.key");
+    place.write("up.toml", "[node]\nkey = \"up.key\"\n[up]\nproxy = \"off\"\n");
+    let up = ["--config", "up.toml", "up", "--router", &router, "--admin", "127.0.0.1:0"];
+    let mut up = place.start(&up);
+    up.next_object();
+    let receiver = receive(&place, &router);
+    let sender = place.start(&["send", "tree", "--to", &receiver_name]);
+    let begin = Instant::now();
+    let marked = || {
+        let parts = fs::read_dir(place.path("inbox/.rhumb-parts")).into_iter().flatten();
+        let mut paths = parts.map(|entry| entry.unwrap().path());
+        let mark = fs::read(paths.find(|path| path.to_string_lossy().ends_with(".mark"))?).ok()?;
+        Some(u64::from_be_bytes(mark.get(..8)?.try_into().unwrap()))
+    };
+    while marked().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "nothing counts");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    receiver.kill();
+    sender.kill();
+    let marked = marked().unwrap();
+    let mut receiver = receive(&place, &router);
+    let sent = place.run(&["--json", "send", "tree", "--to", &receiver_name]);
+    assert_eq!(sent.code, 0, "{}", sent.errors);
+    let sent = sent.object();
+    assert_eq!(sent["resumed_from"], marked);
+    let bytes = sent["bytes"].as_u64().unwrap();
+    assert_eq!(sent["sent_bytes"], bytes - marked, "what was there is not sent again");
+    assert_eq!(receiver.next_object()["resumed_from"], marked);
+    assert!(below(&place.path("inbox/tree")) == below(&tree), "the very same");
 }

@@ -118,10 +118,8 @@ async fn depart<R: ReadAt + Send + 'static>(
         resumed_from: None,
         sent: Arc::default(),
     };
-    let (mut restarts, mut pause) = (0, FIRST_PAUSE);
+    let (mut restarts, mut pause, mut is_fresh) = (0, FIRST_PAUSE, false);
     loop {
-        // A connection that has brought nothing may lead to a server that is no more.
-        let is_fresh = restarts > 0;
         let Err(Broken { error, may_go_on }) = departure.attempt(is_fresh).await else {
             let offer = &departure.offer;
             let whole = (offer.length, offer.sha256);
@@ -136,6 +134,9 @@ async fn depart<R: ReadAt + Send + 'static>(
             return Err(error);
         }
         tracing::debug!(%error, "the file goes on by another stream");
+        // A connection that has brought nothing, not even an answer, may lead to a server that is no
+        // more.
+        is_fresh |= departure.resumed_from.is_some() || error == TransferError::NoProgress;
         pause = if idle > pause { (2 * pause).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
         tokio::time::sleep(pause).await;
         restarts += u32::from(departure.resumed_from.is_some());
