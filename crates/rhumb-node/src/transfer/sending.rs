@@ -134,8 +134,8 @@ async fn depart<R: ReadAt + Send + 'static>(
             return Err(error);
         }
         tracing::debug!(%error, "the file goes on by another stream");
-        // A connection that has brought nothing, not even an answer, may lead to a server that is no
-        // more.
+        // A connection that has brought nothing, not even an answer, may lead to a server that
+        // is no more.
         is_fresh |= departure.resumed_from.is_some() || error == TransferError::NoProgress;
         pause = if idle > pause { (2 * pause).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
         tokio::time::sleep(pause).await;
