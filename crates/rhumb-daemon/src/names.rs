@@ -5,7 +5,7 @@
 //! 3. Ten characters or more from a name's beginning stand
 //!    for it, if one name of the book begins so.
 //!
-//! A label of somebody else's, behind which a dot and its owner follow, is [`called`]'s.
+//! A label of somebody else's, behind which a dot and its owner follow, is `called`'s.
 //!
 //! Invariant: only the book is asked, and only its owner writes it (`rhumb keygen`, `rhumb name`).
 //! Labels in somebody's metadata are that holder's own word: they are shown as such ([`said`]) and

@@ -4,7 +4,7 @@
 //! 1. [`Finder::find`] knows the owner's list, or waits with all others who ask for the same owner.
 //! 2. A thread asks the RIBs ([`Inquirer`]), one owner after the other, those of the user's book
 //!    first, and believes of the answers what verifies and is not older than what it has seen.
-//! 3. What it learned holds for [`FRESH`], and no longer than the list says.
+//! 3. What it learned holds for `FRESH`, and no longer than the list says.
 //!
 //! INVARIANT: whoever is asked for any number of labels asks a RIB once for each owner in that
 //! time. Owners that only a question names have a few places, and a few questions a second, and

@@ -3,7 +3,7 @@
 //!
 //! It listens on a Unix socket in the user's own folder, which that user and root alone may open.
 //! A connection is one request and one answer, each a line of JSON; with a file that is to be sent
-//! it is more ([`lending`]). What was asked for lasts as long as the connection.
+//! it is more (`lending`). What was asked for lasts as long as the connection.
 
 mod lending;
 
