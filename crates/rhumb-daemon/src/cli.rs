@@ -111,7 +111,7 @@ pub enum Command {
     Rib(RibArguments),
     /// Run a router: carries traffic for names that let it
     Router(RouterArguments),
-    /// Send a file to a name
+    /// Send a file, a folder or standard input to a name
     Send(SendArguments),
     /// Receive files, under this node's name
     Receive(ReceiveArguments),

@@ -10,6 +10,7 @@ use rhumb_wire::{Action, Certificate, Name, PduHeader};
 use super::event::Event;
 use super::turn::Turn;
 
+/// One statement, and when it is said again.
 #[derive(Debug)]
 pub(super) struct Advertisement {
     pub(super) tag: u32,
