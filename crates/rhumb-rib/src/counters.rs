@@ -39,6 +39,12 @@ pub struct Counters {
     pub members_removed: u64,
     /// Transactions written, for publishes and for the sweep.
     pub commits: u64,
+    /// Requests and orders that waited for something to be read of a store elsewhere.
+    pub parked: u64,
+    /// What was read of it.
+    pub reads: u64,
+    /// Changes by others of the same store that were heard of.
+    pub heard_changes: u64,
     /// Failures of the store.
     pub store_failures: u64,
     /// Entries that the sweep made smaller or removed.

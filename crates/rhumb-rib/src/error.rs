@@ -48,6 +48,12 @@ pub enum RibError {
         /// Whose.
         name: Name,
     },
+    /// The store is elsewhere, and is being asked. Whoever meets this comes again.
+    #[error("the store has been asked and has not answered yet")]
+    NotAtHand,
+    /// More is asked of the store than it answers.
+    #[error("the store has too much to do; give it more machines, or ask less of it")]
+    Overloaded,
     /// A removal cannot be read back.
     #[error("a removal in the store is damaged; have its domain remove who it was about once more")]
     DamagedRemoval,

@@ -51,6 +51,11 @@ impl<K: Eq + Hash + Clone, V> Generations<K, V> {
         self.old.remove(key);
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
+    }
+
     #[cfg(test)]
     fn len(&self) -> usize {
         self.young.len() + self.old.len()

@@ -14,6 +14,7 @@
 
 mod climb;
 pub(crate) mod commit;
+mod parked;
 mod pass_up;
 mod place;
 pub(crate) mod publish;
@@ -35,6 +36,7 @@ use rhumb_wire::rib::{
 use rhumb_wire::{Metadata, Name, Statement};
 
 use self::commit::{Staged, StagedRemovals, UnderWay};
+use self::parked::Parked;
 use self::publish::NotTaken;
 pub(crate) use self::reach::Reach;
 use self::remove::{REMOVALS, is_removal};
@@ -73,6 +75,10 @@ pub struct Rib<S> {
     pub(crate) swept_to: Option<Name>,
     pub(crate) answers: VecDeque<(OrderId, RibResponse)>,
     pub(crate) next_order: u64,
+    /// What waits for a store that is elsewhere.
+    pub(crate) parked: Parked,
+    /// What is taken up of it just now.
+    pub(crate) taken_up: Option<OrderId>,
     /// The domain around, if there is one.
     pub(crate) beyond: Option<Box<Beyond>>,
     /// The domains beside its own, if there are any.
@@ -188,6 +194,8 @@ impl<S: Store> Rib<S> {
             swept_to: None,
             answers: VecDeque::new(),
             next_order: 0,
+            parked: Parked::default(),
+            taken_up: None,
             beyond: None,
             reach: None,
             told_is_next: false,
@@ -231,6 +239,15 @@ impl<S: Store> Rib<S> {
     /// Serves the data of one `RibRequest` PDU from `asker`. Bounded by the reads of one chain, or
     /// one signature of an absence.
     pub fn handle_request(&mut self, asker: Asker, data: &[u8], now_s: u64) -> Outcome {
+        self.want_missed();
+        let outcome = self.run_request(asker, data, now_s);
+        match self.store.has_missed() {
+            true => self.park_request(asker, data, now_s),
+            false => outcome,
+        }
+    }
+
+    fn run_request(&mut self, asker: Asker, data: &[u8], now_s: u64) -> Outcome {
         let Ok(RibRequest { id, body }) = RibRequest::parse(data) else {
             return self.refuse_malformed(data);
         };
@@ -319,7 +336,7 @@ impl<S: Store> Rib<S> {
     /// # Errors
     /// When the store cannot be read.
     pub fn stored_names(&mut self) -> Result<u64, RibError> {
-        self.store.store().names()
+        self.store.names()
     }
 
     /// The last failure of the store or of signing, once: for the log. The
@@ -353,6 +370,8 @@ impl<S: Store> Rib<S> {
                     self.counters.changes_sent += 1;
                     return Some(Push { asker, response: RibResponse { id, body } });
                 }
+                // It is said as soon as it is at hand.
+                None if self.store.has_missed() => self.pushes.hurry(id, now.instant),
                 None => self.pushes.end(id),
             }
         }
@@ -582,15 +601,12 @@ impl<S: Store> Rib<S> {
         beginning: [u8; Name::ADDRESS_LEN],
         now_s: u64,
     ) -> Outcome {
-        let first = Name::first_of(beginning);
-        match self.store.first_from(&first) {
-            _ if self.name().beginning() == beginning => {
-                self.look_up_metadata(asker, id, self.name(), now_s)
-            }
-            Ok(Some(name)) if name.beginning() == beginning => {
-                self.look_up_metadata(asker, id, name, now_s)
-            }
-            Ok(_) => self.absent(asker, id, first, now_s),
+        if self.name().beginning() == beginning {
+            return self.look_up_metadata(asker, id, self.name(), now_s);
+        }
+        match self.store.first_with(beginning) {
+            Ok(Some(name)) => self.look_up_metadata(asker, id, name, now_s),
+            Ok(None) => self.absent(asker, id, Name::first_of(beginning), now_s),
             Err(error) => {
                 let refusal = self.store_failed(error);
                 self.refuse(id, refusal)
@@ -658,12 +674,16 @@ impl<S: Store> Rib<S> {
     }
 
     pub(crate) fn refuse(&mut self, id: RequestId, refusal: Refusal) -> Outcome {
-        self.counters.count_refusal(refusal);
+        if !self.store.has_missed() {
+            self.counters.count_refusal(refusal);
+        }
         Outcome::Answer(RibResponse { id, body: RibResponseBody::Refused(refusal) })
     }
 
     pub(crate) fn dropped(&mut self, reason: DropReason) -> Outcome {
-        self.counters.count_drop(reason);
+        if !self.store.has_missed() {
+            self.counters.count_drop(reason);
+        }
         Outcome::Dropped(reason)
     }
 }

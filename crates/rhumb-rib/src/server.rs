@@ -14,7 +14,8 @@
 //!
 //! Step 4 takes milliseconds. Whoever has threads for it calls [`Server::defer_work`] and
 //! then runs what [`Server::poll_verification`] and [`Server::poll_commit`] hand out
-//! elsewhere, so that look-ups never wait for it.
+//! elsewhere, so that look-ups never wait for it. Where the store is elsewhere, so is what
+//! [`Server::poll_read`] hands out, and only those wait who need it.
 //!
 //! What misses here is asked of the RIBs of the domain around, if there is one, over sessions that
 //! this end begins (`parents`): whoever waits for that is answered when they have.
@@ -30,13 +31,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{Endpoint, Event, LinkError, Peer, SessionId, Source};
-use rhumb_trust::{Access, Identity, Membership, Now, Standing};
+use rhumb_trust::{Access, Identity, Membership, Now, Removal, Standing};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::RibResponse;
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
 use crate::civil_clock::CivilClock;
-use crate::store::Store;
+use crate::store::{Answer, Read, Store};
 use crate::{
     Asker, Commit, Committed, Config, Counters, DropReason, Fill, NameLimits, OrderId, Outcome,
     Push, RefusedAsker, Rib, RibError, Verdict, Verification,
@@ -132,6 +133,7 @@ impl<S: Store> Server<S> {
         }
         if self.sweep_at <= now.instant {
             self.sweep_at = now.instant + SWEEP_INTERVAL;
+            self.rib.pass_second();
             self.sweep(now);
         }
         self.advance(now);
@@ -159,6 +161,37 @@ impl<S: Store> Server<S> {
     /// Takes back what became of a verification.
     pub fn handle_verified(&mut self, verdict: Verdict, now: Now) {
         self.rib.handle_verified(verdict);
+        self.advance(now);
+    }
+
+    /// What is to be read of a store that is elsewhere, if work is deferred; none while as much as
+    /// may be is being read.
+    pub fn poll_read(&mut self) -> Option<Read> {
+        self.rib.poll_read()
+    }
+
+    /// Takes back what was read.
+    pub fn handle_read(&mut self, read: Read, answer: Result<Answer, RibError>, now: Now) {
+        self.rib.handle_read(read, answer);
+        self.advance(now);
+    }
+
+    /// Others of the same store have changed what is stored of these names, if anything. To be
+    /// called several times a second: whoever hears nothing for long believes nothing that he has
+    /// read earlier.
+    pub fn hear_changes(&mut self, names: &[Name], now: Now) {
+        self.rib.hear_changes(names);
+        self.advance(now);
+    }
+
+    /// Others may have changed anything.
+    pub fn miss_changes(&mut self) {
+        self.rib.miss_changes();
+    }
+
+    /// Removals that others of the same store have stored count here, too.
+    pub fn hear_removals(&mut self, removals: Vec<Option<Removal>>, now: Now) {
+        self.rib.hear_removals(removals);
         self.advance(now);
     }
 

@@ -17,7 +17,7 @@ fn rule(name: Option<Name>, role: Option<Role>, standing: Standing) -> Rule {
     Rule { name, domain: None, role, label: None, standing }
 }
 
-fn directory(access: Access) -> Directory<rhumb_rib::store::Memory> {
+fn directory(access: Access) -> Directory<crate::Usual> {
     let mut config = Config::default();
     config.access = access;
     Directory::with(config)
@@ -25,7 +25,7 @@ fn directory(access: Access) -> Directory<rhumb_rib::store::Memory> {
 
 /// What `router` is answered, as the server has it ask.
 fn ask(
-    directory: &mut Directory<rhumb_rib::store::Memory>,
+    directory: &mut Directory<crate::Usual>,
     router: &Holder,
     body: RibRequestBody,
 ) -> RibResponseBody {

@@ -4,8 +4,19 @@
 // What tests share.
 mod world;
 
+/// What directories are over, unless a test says otherwise: a store that answers at once.
+type Usual = rhumb_rib::store::Memory;
+
+/// Whether it is not, and sweeps itself.
+const ELSEWHERE: bool = false;
+
+fn usual(memory: rhumb_rib::store::Memory) -> Usual {
+    memory
+}
+
 mod absence;
 mod access;
+mod awaited;
 mod beyond;
 mod change;
 mod deferred;

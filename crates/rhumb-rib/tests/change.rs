@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use rhumb_rib::store::Memory;
 use rhumb_rib::{Asker, Config, DropReason, Outcome};
 use rhumb_trust::{Now, Window};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponseBody};
@@ -15,7 +14,7 @@ const PUBLISHER: Name = Name([0x11; 32]);
 const REPEAT: Duration = Duration::from_millis(200);
 
 struct Scene {
-    directory: Directory<Memory>,
+    directory: Directory<crate::Usual>,
     start: Instant,
     passed: Duration,
 }

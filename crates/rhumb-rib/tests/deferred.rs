@@ -41,7 +41,7 @@ impl Store for Failing {
         self.memory.held(account)
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<Vec<Name>, RibError> {
         match self.fails {
             true => Err(RibError::DamagedEntry { name: ASKER }),
             false => self.memory.commit(changes),

@@ -1,7 +1,6 @@
 //! Exports: by which domain a name is known outside, and that the inside has no part in it.
 
 use rhumb_rib::Config;
-use rhumb_rib::store::Memory;
 use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
 
@@ -18,13 +17,13 @@ impl Holder {
     }
 }
 
-fn rib_of(domain: &Holder) -> Directory<Memory> {
+fn rib_of(domain: &Holder) -> Directory<crate::Usual> {
     let mut config = Config::default();
     config.domain = Some(domain.name());
     Directory::with(config)
 }
 
-fn exports_of(rib: &mut Directory<Memory>, name: Name) -> Vec<Certificate> {
+fn exports_of(rib: &mut Directory<crate::Usual>, name: Name) -> Vec<Certificate> {
     match rib.ask(RibRequestBody::LookUpExport(name)) {
         RibResponseBody::Found { certificates, level: 0, .. } => certificates,
         RibResponseBody::Absent(_) => Vec::new(),

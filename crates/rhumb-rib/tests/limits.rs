@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rhumb_rib::store::{Embedded, Memory, Store};
+use rhumb_rib::store::{Embedded, Store};
 use rhumb_rib::{Account, Config, NameLimits};
 use rhumb_trust::{Access, Identity, Membership, Rule, Standing, Window};
 use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
@@ -82,7 +82,7 @@ fn what_counts_is_what_is_shown_and_what_it_has_stays_counted() {
     let [narrow, wide] = [3, 6].map(|names| site.admit(member.name(), names));
     let mut directory = Directory::new();
     let holders = Holder::line(10);
-    let taken = |directory: &mut Directory<Memory>, shown: &Membership, sequence| {
+    let taken = |directory: &mut Directory<crate::Usual>, shown: &Membership, sequence| {
         holders.iter().filter(|it| tell(directory, shown, it, sequence).is_ok()).count()
     };
     assert_eq!(tell(&mut directory, &narrow, &member, 1), Ok(()));

@@ -161,7 +161,7 @@ fn the_longest_chain_has_eight_and_metadata_gives_way() {
 }
 
 /// What each holder said, as stored.
-fn routes_of(directory: &mut Directory<Memory>, line: &[Holder]) -> Vec<Certificate> {
+fn routes_of(directory: &mut Directory<crate::Usual>, line: &[Holder]) -> Vec<Certificate> {
     line[..line.len() - 1].iter().map(|holder| directory.found(holder.name())[0].clone()).collect()
 }
 
@@ -177,9 +177,7 @@ fn an_answer_fits_whoever_asks() {
         let mut data = Vec::new();
         let body = RibRequestBody::LookUpRoute(line[0].name());
         RibRequest { id: RequestId(1), body }.emit(&mut data);
-        let Outcome::Answer(answer) = directory.rib.handle_request(asker, &data, NOW_S) else {
-            panic!("an answer");
-        };
+        let answer = world::look_up_with(&mut directory.rib, asker, &data, NOW_S).unwrap();
         let mut out = Vec::new();
         answer.emit(&mut out);
         assert!(out.len() <= max_answer_len, "{} in {max_answer_len}", out.len());

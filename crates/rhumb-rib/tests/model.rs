@@ -179,7 +179,7 @@ proptest! {
     fn a_directory_without_memory_is_as_the_model(steps in prop::collection::vec(step(), 1..60)) {
         let mut config = Config::default();
         (config.cached_entries, config.cached_absences) = (0, 0);
-        run(&steps, Directory::over(Memory::new(), config.clone()), |directory| {
+        run(&steps, Directory::over(crate::usual(Memory::new()), config.clone()), |directory| {
             Directory::over(directory.rib.into_store(), config.clone())
         });
     }

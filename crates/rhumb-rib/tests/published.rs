@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
 use rhumb_link::Source;
-use rhumb_rib::store::{Embedded, Memory, Store};
+use rhumb_rib::store::{Embedded, Store};
 use rhumb_rib::{Asker, Config, Outcome};
 use rhumb_trust::{Access, CLOCK_SKEW_S, MAX_NAMES_LIFETIME_S, Standing, Window, verify_names};
 use rhumb_wire::rib::{
@@ -147,7 +147,7 @@ fn what_has_expired_is_shown_as_that() {
 fn windows_signatures_and_owners_are_looked_at() {
     let mut directory = Directory::new();
     let (owner, other) = (Holder::of(Role::Node), Holder::of(Role::Node));
-    let refused = |directory: &mut Directory<Memory>, by: &Holder, list: &PublishedNames| {
+    let refused = |directory: &mut Directory<crate::Usual>, by: &Holder, list: &PublishedNames| {
         tell(directory, by, list).unwrap_err()
     };
     let long = list(&owner, 1, MAX_NAMES_LIFETIME_S + 1);
@@ -186,7 +186,7 @@ fn who_is_refused_neither_publishes_nor_asks() {
 
 /// Publishes over the session of somebody at 192.0.2.`source`.
 fn tell_from(
-    directory: &mut Directory<Memory>,
+    directory: &mut Directory<crate::Usual>,
     (source, standing): (u8, Standing),
     owner: &Holder,
     what: RibRequestBody,

@@ -55,9 +55,9 @@ fn config(domain: &Holder) -> Config {
     config
 }
 
-impl Scene<Memory> {
+impl Scene<crate::Usual> {
     fn new() -> Self {
-        Self::over(Memory::new(), Holder::of(Role::Domain))
+        Self::over(crate::usual(Memory::new()), Holder::of(Role::Domain))
     }
 }
 

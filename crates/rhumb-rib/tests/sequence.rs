@@ -81,7 +81,9 @@ fn nothing_old_comes_back_by_a_restart() {
 }
 
 /// A lease that was superseded by a shorter one must not come back when that one has run out.
-fn nothing_old_comes_back_by_expiry(store: impl Store) {
+fn nothing_old_comes_back_by_expiry(mut store: impl Store) {
+    // What is elsewhere sweeps itself.
+    let swept = u64::from(store.awaited().is_none());
     let mut directory = Directory::over(store, Config::default());
     let holder = Holder::new();
     let route = |sequence, lifetime_s| {
@@ -95,14 +97,14 @@ fn nothing_old_comes_back_by_expiry(store: impl Store) {
     assert_eq!(directory.found(holder.name()), []);
     assert_eq!(directory.tell(&holder, long.clone()), Err(Refusal::Superseded));
     directory.sweep();
-    assert_eq!(directory.rib.counters().entries_swept, 1);
+    assert_eq!(directory.rib.counters().entries_swept, swept);
     assert_eq!(directory.tell(&holder, long), Err(Refusal::Superseded));
     assert_eq!(directory.found(holder.name()), []);
 }
 
 #[test]
 fn nothing_old_comes_back_by_expiry_in_memory() {
-    nothing_old_comes_back_by_expiry(Memory::new());
+    nothing_old_comes_back_by_expiry(crate::usual(Memory::new()));
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn a_router_publishes_and_looks_up_over_its_session() {
 
 #[test]
 fn nobody_asks_in_anothers_name_or_for_another_service() {
-    let mut pair = Pair::connected(Memory::new(), rhumb_link::Config::default());
+    let mut pair = Pair::connected(crate::usual(Memory::new()), rhumb_link::Config::default());
     let header = pair.request_header(5);
     let mut data = Vec::new();
     let body = RibRequestBody::LookUpRoute(Name([7; 32]));
@@ -231,7 +231,7 @@ fn nobody_asks_in_anothers_name_or_for_another_service() {
 fn an_answer_is_cut_to_what_its_asker_receives() {
     let mut small = rhumb_link::Config::default();
     small.max_datagram_len = 1232;
-    let mut pair = Pair::connected(Memory::new(), small);
+    let mut pair = Pair::connected(crate::usual(Memory::new()), small);
     let line = Holder::line(8);
     let requests = line.iter().zip(routes(&line, 1)).map(|(h, route)| publish(h, route)).collect();
     assert_eq!(pair.ask(requests).len(), 7);
@@ -247,14 +247,14 @@ fn an_answer_is_cut_to_what_its_asker_receives() {
 
 #[test]
 fn a_timeout_comes_at_least_once_in_a_sweep_interval() {
-    let pair = Pair::connected(Memory::new(), rhumb_link::Config::default());
+    let pair = Pair::connected(crate::usual(Memory::new()), rhumb_link::Config::default());
     let due = pair.server.poll_timeout().expect("a sweep");
     assert!(due <= pair.now.instant + SWEEP_INTERVAL);
 }
 
 #[test]
 fn subscriptions_end_with_the_session() {
-    let mut pair = Pair::connected(Memory::new(), rhumb_link::Config::default());
+    let mut pair = Pair::connected(crate::usual(Memory::new()), rhumb_link::Config::default());
     let holder = Holder::new();
     pair.ask(vec![RibRequestBody::LookUpRoute(holder.name())]);
     let answers = pair.ask(vec![publish(&holder, holder.locator(1))]);

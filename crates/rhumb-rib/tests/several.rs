@@ -20,7 +20,7 @@ fn among(owner: &Holder, server: Name, sequence: u64) -> Certificate {
 
 /// An owner whom three servers answer for, each at a router of its own.
 struct Served {
-    directory: Directory<Memory>,
+    directory: Directory<crate::Usual>,
     owner: Holder,
     servers: [Holder; 3],
 }
@@ -198,7 +198,7 @@ impl Store for Counted {
         self.store.held(account)
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<Vec<Name>, RibError> {
         self.store.commit(changes)
     }
 

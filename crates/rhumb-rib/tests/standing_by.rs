@@ -16,7 +16,7 @@ struct Moved<S> {
     words: [Certificate; 2],
 }
 
-fn moved() -> Moved<rhumb_rib::store::Memory> {
+fn moved() -> Moved<crate::Usual> {
     let mut directory = Directory::new();
     let owner = Holder::of(Role::Capsule);
     let servers = [Holder::of(Role::Node), Holder::of(Role::Node)];

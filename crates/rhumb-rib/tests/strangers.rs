@@ -102,6 +102,9 @@ fn a_full_pool_locks_nobody_out(store: impl Store) {
             assert_eq!(publish(&mut directory, by, holder, certificate), Ok(()));
         }
     }
+    if crate::ELSEWHERE {
+        return;
+    }
     // After an hour all is free again, but what the admitted one brought.
     directory.now_s += MAX_STRANGERS_LIFETIME_S + CLOCK_SKEW_S + 1;
     directory.sweep();
@@ -111,7 +114,7 @@ fn a_full_pool_locks_nobody_out(store: impl Store) {
 
 #[test]
 fn a_full_pool_locks_nobody_out_in_memory() {
-    a_full_pool_locks_nobody_out(Memory::new());
+    a_full_pool_locks_nobody_out(crate::usual(Memory::new()));
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Store for Disk {
         self.0.borrow_mut().held(account)
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<Vec<Name>, RibError> {
         self.0.borrow_mut().commit(changes)
     }
 

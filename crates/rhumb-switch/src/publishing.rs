@@ -292,7 +292,7 @@ impl Switch {
                 return self.nack_superseded(session, about, newer, now);
             }
             let reason = match refusal {
-                Refusal::QuotaExceeded | Refusal::StoreFailed => {
+                Refusal::QuotaExceeded | Refusal::StoreFailed | Refusal::Overloaded => {
                     Reason::Overloaded(RETRY_PUBLICATION_MS)
                 }
                 Refusal::Superseded => Reason::Superseded,

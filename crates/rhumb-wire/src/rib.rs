@@ -239,6 +239,8 @@ pub enum Refusal {
     StoreFailed = 10,
     /// The RIB does not serve who asks, or an issuer.
     NotAuthorised = 11,
+    /// The RIB, or its store, has too much to do; ask another one, or later.
+    Overloaded = 12,
 }
 
 impl RibRequest {
@@ -494,12 +496,13 @@ impl Refusal {
             9 => Self::QuotaExceeded,
             10 => Self::StoreFailed,
             11 => Self::NotAuthorised,
+            12 => Self::Overloaded,
             value => return Err(WireError::UnknownVariant { field: "refusal", value }),
         })
     }
 
     /// All refusals.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Malformed,
         Self::UnknownIssuer,
         Self::BadSignature,
@@ -511,6 +514,7 @@ impl Refusal {
         Self::QuotaExceeded,
         Self::StoreFailed,
         Self::NotAuthorised,
+        Self::Overloaded,
     ];
 
     /// The refusal in a word or two of lower-case English, joined by `_`: for machines.
@@ -527,6 +531,7 @@ impl Refusal {
             Self::QuotaExceeded => "quota_exceeded",
             Self::StoreFailed => "store_failed",
             Self::NotAuthorised => "not_authorised",
+            Self::Overloaded => "overloaded",
         }
     }
 }
@@ -545,6 +550,7 @@ impl fmt::Display for Refusal {
             Self::QuotaExceeded => "no room is left for this publisher",
             Self::StoreFailed => "the store failed; try again",
             Self::NotAuthorised => "the RIB does not serve this router or this name",
+            Self::Overloaded => "the RIB or its store has too much to do; try again",
         })
     }
 }

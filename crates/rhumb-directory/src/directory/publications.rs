@@ -247,7 +247,7 @@ impl Publications {
         }
         publication.at[replica] = match answer {
             Ok(()) => Progress::Stored,
-            Err(Refusal::StoreFailed | Refusal::QuotaExceeded) => {
+            Err(Refusal::StoreFailed | Refusal::QuotaExceeded | Refusal::Overloaded) => {
                 let again_at = now + POSTPONE_FOR * 2u32.pow(tries.min(MAX_DOUBLINGS));
                 Progress::Postponed { tries, again_at }
             }

@@ -60,10 +60,10 @@ impl<S: Store> Rib<S> {
         {
             return self.dropped(DropReason::OverBudget);
         }
-        let order = OrderId(self.next_order);
+        let order = self.new_order_id();
+        let Some(beyond) = &mut self.beyond else { return Outcome::Noted };
         match beyond.enter(question, Climber { order, request, asker }) {
             Some(former) => {
-                self.next_order += 1;
                 self.abandoned.extend(former);
                 Outcome::Staged(order)
             }

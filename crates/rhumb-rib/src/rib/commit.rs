@@ -11,7 +11,8 @@
 //! the commit it is in, and every commit that it builds on, is durable. So when one fails, whatever
 //! was staged upon it is refused with it.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
@@ -39,26 +40,47 @@ enum Writes {
 /// What became of a [`Commit`].
 #[derive(Debug)]
 pub struct Committed {
-    result: Result<(), RibError>,
+    /// Names of which something newer stands, which keeps away what was to be written.
+    result: Result<Vec<Name>, RibError>,
 }
 
 impl Commit {
     /// Writes it: some milliseconds, most of them for the disk.
     pub fn run<S: Store>(self, store: &mut S) -> Committed {
-        Committed {
-            result: match self.0 {
-                Writes::Entries(changes) => store.commit(&changes),
-                Writes::Removals(changes) => store.commit_removals(&changes),
-            },
+        let result = match &self.0 {
+            Writes::Entries(changes) => store.commit(changes),
+            Writes::Removals(changes) => store.commit_removals(changes).map(|()| Vec::new()),
+        };
+        Committed { result }
+    }
+
+    /// The changes of entries that it is of, for who writes them elsewhere.
+    pub fn changes(&self) -> &[Change] {
+        match &self.0 {
+            Writes::Entries(changes) => changes,
+            Writes::Removals(_) => &[],
         }
+    }
+
+    /// The changes of removals.
+    pub fn removals(&self) -> &[RemovalChange] {
+        match &self.0 {
+            Writes::Entries(_) => &[],
+            Writes::Removals(changes) => changes,
+        }
+    }
+
+    /// It was written elsewhere, as [`Store::commit`] would have, or was not.
+    pub fn end(self, result: Result<Vec<Name>, RibError>) -> Committed {
+        Committed { result }
     }
 }
 
 /// Verified orders that wait for a commit, or are in one.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
-    /// In name order, which is the store's.
-    entries: BTreeMap<Name, Entry>,
+    /// In name order, which is the store's: as it was before all of them, and as it is to be.
+    entries: BTreeMap<Name, (Option<Arc<Entry>>, Entry)>,
     orders: Vec<Order>,
     statements: u64,
     /// What more they take, and of what.
@@ -114,6 +136,13 @@ pub(crate) struct Order {
     pub(crate) now_s: u64,
 }
 
+impl Order {
+    /// What it is called here, and by who sent it.
+    pub(crate) fn ids(&self) -> (OrderId, RequestId) {
+        (self.id, self.request)
+    }
+}
+
 /// Who publishes, on whose share, and how many names it may have.
 pub(crate) struct Publisher {
     pub(crate) name: Name,
@@ -125,10 +154,21 @@ pub(crate) struct Publisher {
 pub(crate) struct Draft {
     pub(crate) name: Name,
     pub(crate) entry: Entry,
+    /// As it is stored, or being written; `None` when it is new, or was changed by an order that is
+    /// staged.
+    pub(crate) stored: Option<Arc<Entry>>,
     /// What it took before; `None` when it is new.
     pub(crate) before: Option<Footprint>,
     /// Whether it needs room as if it were new.
     pub(crate) grows: bool,
+}
+
+impl Draft {
+    /// Of an entry that is there.
+    pub(crate) fn of(name: Name, entry: Entry, stored: Option<Arc<Entry>>) -> Self {
+        let before = Some(Footprint::of(&entry));
+        Self { name, entry, stored, before, grows: false }
+    }
 }
 
 /// The commit that is being written.
@@ -156,7 +196,7 @@ impl Staged {
     }
 
     pub(crate) fn entry(&self, name: &Name) -> Option<&Entry> {
-        self.entries.get(name)
+        self.entries.get(name).map(|(_, after)| after)
     }
 
     pub(crate) fn moves(&self) -> &Moves {
@@ -166,19 +206,40 @@ impl Staged {
     pub(crate) fn add(&mut self, order: Order, drafts: Vec<Draft>) {
         self.now_s = self.now_s.max(order.now_s);
         self.statements += drafts.len() as u64;
-        for Draft { name, entry, before, .. } in drafts {
+        for Draft { name, entry, stored, before, .. } in drafts {
             self.moves.replace(before, Some(Footprint::of(&entry)));
-            self.entries.insert(name, entry);
+            match self.entries.entry(name) {
+                Slot::Occupied(mut slot) => slot.get_mut().1 = entry,
+                Slot::Vacant(slot) => _ = slot.insert((stored, entry)),
+            }
         }
         self.orders.push(order);
+    }
+
+    /// Takes out the orders that have to do with these names, and those that have to do with names
+    /// of theirs.
+    fn take_orders_of(&mut self, names: &[Name]) -> Vec<Order> {
+        let mut names: HashSet<Name> = names.iter().copied().collect();
+        let mut taken = Vec::new();
+        loop {
+            let has_to_do = |order: &mut Order| order.issuers.iter().any(|it| names.contains(it));
+            let found: Vec<Order> = self.orders.extract_if(.., has_to_do).collect();
+            if found.is_empty() {
+                break;
+            }
+            names.extend(found.iter().flat_map(|order| &order.issuers));
+            taken.extend(found);
+        }
+        self.entries.retain(|name, _| !names.contains(name));
+        taken
     }
 }
 
 impl UnderWay {
     /// What the commit makes of a name, if it touches it; `None` within when it removes the entry.
     pub(crate) fn entry(&self, name: &Name) -> Option<Option<&Entry>> {
-        let at = self.changes.binary_search_by_key(name, |(name, _)| *name).ok()?;
-        Some(self.changes[at].1.as_ref())
+        let at = self.changes.binary_search_by_key(name, |change| change.name).ok()?;
+        Some(self.changes[at].after.as_ref())
     }
 
     /// The orders in it, if it is of orders.
@@ -218,8 +279,10 @@ impl<S: Store> Rib<S> {
             return None;
         }
         let entries = mem::take(&mut staged.entries);
-        let changes: Vec<Change> =
-            entries.into_iter().map(|(name, entry)| (name, Some(entry))).collect();
+        let changes: Vec<Change> = entries
+            .into_iter()
+            .map(|(name, (before, after))| Change { name, before, after: Some(after) })
+            .collect();
         let moved = self.moved(&changes, staged.now_s);
         Some(self.begin(changes, moved, Purpose::Orders(staged)))
     }
@@ -231,43 +294,41 @@ impl<S: Store> Rib<S> {
     }
 
     /// The names among `changes` of which subscribers were told something that holds no longer.
-    fn moved(&mut self, changes: &[Change], now_s: u64) -> Vec<Name> {
-        let mut moved = Vec::new();
-        for (name, after) in changes {
-            if !self.subscriptions.has_any(name) {
-                continue;
-            }
-            // What cannot be read was not told either.
-            let before = self.store.entry(name).ok().flatten();
+    fn moved(&self, changes: &[Change], now_s: u64) -> Vec<Name> {
+        let watched = changes.iter().filter(|change| self.subscriptions.has_any(&change.name));
+        let differs = |change: &&Change| {
+            let Change { before, after, .. } = change;
             let before = before.as_ref().map(|entry| entry.standing(now_s)).unwrap_or_default();
             let after = after.as_ref().map(|entry| entry.standing(now_s)).unwrap_or_default();
-            if before != after {
-                moved.push(*name);
-            }
-        }
-        moved
+            before != after
+        };
+        watched.filter(differs).map(|change| change.name).collect()
     }
 
     /// Takes back what became of a commit: its orders are answered,
     /// and what can be looked up is what it left.
     pub fn handle_committed(&mut self, committed: Committed) {
         let Some(UnderWay { changes, moved, purpose }) = self.under_way.take() else { return };
-        self.store.settle(&changes, committed.result.is_ok());
+        let unwritten = committed.result.as_deref().unwrap_or_default();
+        self.store.settle(&changes, committed.result.is_ok(), unwritten);
         match (committed.result, purpose) {
-            (Ok(()), Purpose::Orders(staged)) => {
+            (Ok(unwritten), Purpose::Orders(mut staged)) => {
                 self.counters.commits += 1;
+                if !unwritten.is_empty() {
+                    self.refuse_unwritten(&mut staged, &unwritten);
+                }
                 self.stored(staged);
                 self.note_committed(&changes);
                 for name in moved {
                     self.push_to_subscribers(name);
                 }
             }
-            (Ok(()), Purpose::Sweep { next }) => {
+            (Ok(_), Purpose::Sweep { next }) => {
                 self.counters.commits += 1;
                 self.counters.entries_swept += changes.len() as u64;
                 self.swept_to = next;
             }
-            (Ok(()), Purpose::Removals(staged)) => {
+            (Ok(_), Purpose::Removals(staged)) => {
                 self.counters.commits += 1;
                 self.removals_committed(staged);
             }
@@ -285,6 +346,16 @@ impl<S: Store> Rib<S> {
                 self.refuse_all(staged, refusal);
                 self.refuse_staged(refusal);
             }
+        }
+    }
+
+    /// Something newer stands where these names were to be written, of which nothing was known
+    /// here; what was staged upon them falls with them.
+    fn refuse_unwritten(&mut self, written: &mut Staged, names: &[Name]) {
+        let mut refused = written.take_orders_of(names);
+        refused.extend(self.staged.take_orders_of(names));
+        for order in refused {
+            self.refuse_order(order.id, order.request, Refusal::Superseded);
         }
     }
 
@@ -341,9 +412,9 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    /// Whether a server that was gone is at a router again: told once.
+    /// Whether a server that was gone is at a router again, or may be: told once.
     fn has_returned(&mut self, server: Name, now_s: u64) -> bool {
-        let entry = self.store.entry(&server).ok().flatten();
+        let Ok(entry) = self.store.entry(&server) else { return true };
         let mut routes = entry.iter().flat_map(|entry| entry.routes(now_s));
         routes.any(|route| self.gone.take_returned(route))
     }
@@ -356,14 +427,23 @@ impl<S: Store> Rib<S> {
         std::iter::from_fn(|| self.poll_answer()).map(|(_, response)| response).collect()
     }
 
-    /// Runs whatever there is to verify and to commit.
+    /// Runs whatever there is to read, to verify and to commit.
     pub(crate) fn work(&mut self) {
+        self.read_on();
         while let Some(verification) = self.poll_verification() {
             self.handle_verified(verification.run());
+            self.read_on();
         }
         while let Some(commit) = self.poll_commit() {
             let committed = commit.run(self.store.store());
             self.handle_committed(committed);
+        }
+    }
+
+    fn read_on(&mut self) {
+        while let Some(read) = self.poll_read() {
+            let answer = self.store.store().read(&read);
+            self.handle_read(read, answer);
         }
     }
 
@@ -392,7 +472,11 @@ impl<S: Store> Rib<S> {
         if self.swept_to.is_none() {
             self.sweep_removals(now_s);
         }
-        let entries = match self.store.store().entries_after(self.swept_to, budget) {
+        if self.store.store().awaited().is_some() {
+            // What expires goes there by itself.
+            return 0;
+        }
+        let entries = match self.store.entries_after(self.swept_to, budget) {
             Ok(entries) => entries,
             Err(error) => {
                 if let RibError::DamagedEntry { name } = error {
@@ -407,9 +491,12 @@ impl<S: Store> Rib<S> {
         let next = entries.last().map(|(name, _)| *name).filter(|_| seen == budget);
         let changes: Vec<Change> = entries
             .into_iter()
-            .filter_map(|(name, mut entry)| match entry.is_past(now_s) {
-                true => Some((name, None)),
-                false => entry.trim(now_s).then_some((name, Some(entry))),
+            .filter_map(|(name, entry)| {
+                let mut after = entry.clone();
+                let is_past = entry.is_past(now_s);
+                let is_smaller = is_past || after.trim(now_s);
+                let after = Some(after).filter(|_| !is_past);
+                is_smaller.then(|| Change { name, before: Some(Arc::new(entry)), after })
             })
             .collect();
         match changes.is_empty() {

@@ -34,7 +34,7 @@ impl<S: Store> Rib<S> {
     }
 
     pub(crate) fn note_committed(&mut self, changes: &[Change]) {
-        let entries = changes.iter().filter_map(|(name, entry)| Some((*name, entry.as_ref()?)));
+        let entries = changes.iter().filter_map(|it| Some((it.name, it.after.as_ref()?)));
         self.note_to_pass(entries);
     }
 
@@ -62,7 +62,15 @@ impl<S: Store> Rib<S> {
     }
 
     fn pass_up_name(&mut self, name: Name, now: Now) {
-        for (metadata, certificate) in self.shown_beyond(name, now.unix_s()) {
+        let shown = self.shown_beyond(name, now.unix_s());
+        if self.store.has_missed() {
+            self.want_missed();
+            if let Some(beyond) = &mut self.beyond {
+                beyond.upward.postpone(name, now.instant);
+            }
+            return;
+        }
+        for (metadata, certificate) in shown {
             let Some(beyond) = &mut self.beyond else { return };
             if !beyond.directory.can_publish(&name) {
                 return beyond.upward.postpone(name, now.instant);
@@ -82,7 +90,7 @@ impl<S: Store> Rib<S> {
     /// Looks at a part of the store: what was there before this process was.
     fn walk_on(&mut self) {
         let Some(from) = self.beyond.as_ref().and_then(|it| it.upward.walk_from()) else { return };
-        let reached = match self.store.store().entries_after(from, WALK) {
+        let reached = match self.store.entries_after(from, WALK) {
             Ok(entries) => {
                 self.note_to_pass(entries.iter().map(|(name, entry)| (*name, entry)));
                 entries.last().map(|(name, _)| *name).filter(|_| entries.len() == WALK)

@@ -29,8 +29,8 @@ impl<S: Store> Rib<S> {
     ) -> Result<Share, NotTaken> {
         let mut issuers = Vec::new();
         for name in names {
-            let (entry, _) = self.draft_of(name, asker.name, sent)?;
-            issuers.push((name, entry.metadata));
+            let draft = self.draft_of(name, asker.name, sent)?;
+            issuers.push((name, draft.entry.metadata));
         }
         let judged = issuers.iter().map(|(name, metadata)| (*name, metadata));
         match self.admission.order(asker, judged) {
@@ -122,7 +122,7 @@ impl<S: Store> Rib<S> {
 
     /// What is counted on an account after all that is under way.
     fn held(&mut self, account: Account, moves: &Moves) -> Result<Held, Refusal> {
-        let stored = self.store.store().held(&account).map_err(|error| self.store_failed(error))?;
+        let stored = self.store.held(&account).map_err(|error| self.store_failed(error))?;
         let committing = self.under_way.as_ref().and_then(|commit| commit.orders());
         let committing = committing.map(|staged| staged.moves().of(&account));
         let held = stored.moved_by(committing.unwrap_or_default());
@@ -134,10 +134,9 @@ impl<S: Store> Rib<S> {
     /// # Errors
     /// When the store cannot be read.
     pub fn fill(&mut self) -> Result<Fill, RibError> {
-        let store = self.store.store();
         Ok(Fill {
-            admitted: store.held(&Account::Admitted)?,
-            strangers: store.held(&Account::Strangers)?,
+            admitted: self.store.held(&Account::Admitted)?,
+            strangers: self.store.held(&Account::Strangers)?,
             bound: self.config.bound(),
             strangers_bound: self.config.strangers_bound(),
         })

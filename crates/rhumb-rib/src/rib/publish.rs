@@ -11,6 +11,7 @@
 //! INVARIANT: an order is taken whole or not at all; nothing unverified is ever staged.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rhumb_trust::{
     ChainError, StatementError, check_window, name_of, verify_chain, verify_statement,
@@ -19,12 +20,13 @@ use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use super::commit::{Draft, Order, Publisher};
+use super::verification::Checked;
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
 use crate::signatures::bytes_of;
 use crate::store::Store;
-use crate::{DropReason, Entry, Footprint, MAX_SERVICE_LIFETIME_S, RibError, Share};
+use crate::{DropReason, Entry, MAX_SERVICE_LIFETIME_S, RibError, Share};
 
 /// An order whose signatures are to be checked by whoever has the time.
 #[derive(Debug)]
@@ -110,8 +112,9 @@ impl<S: Store> Rib<S> {
         if !self.verifications.has_room(&payer, self.orders_waiting(), bound) {
             return Err(NotTaken::Dropped(DropReason::TooManyOrders));
         }
+        let id = self.new_order_id();
         let order = Order {
-            id: OrderId(self.next_order),
+            id,
             request,
             publisher: asker.name,
             max_answer_len: asker.max_answer_len,
@@ -137,12 +140,15 @@ impl<S: Store> Rib<S> {
             let verification = Unverified { order, sent, certificates, issuers };
             self.push_order(payer, asker.name, verification);
         }
-        Ok(self.next_order_id())
+        Ok(id)
     }
 
-    pub(crate) fn next_order_id(&mut self) -> OrderId {
-        self.next_order += 1;
-        OrderId(self.next_order - 1)
+    /// What the next order is called, or the one that is taken up again.
+    pub(crate) fn new_order_id(&mut self) -> OrderId {
+        self.taken_up.take().unwrap_or_else(|| {
+            self.next_order += 1;
+            OrderId(self.next_order - 1)
+        })
     }
 
     /// Whether so many signatures may be verified for `payer`, which are counted if so.
@@ -155,27 +161,35 @@ impl<S: Store> Rib<S> {
     }
 
     /// An order was verified: it is staged, or refused.
-    pub(crate) fn order_verified(&mut self, unverified: Unverified, result: Result<(), Refusal>) {
-        self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
-        let Unverified { order, sent, certificates, .. } = unverified;
+    pub(crate) fn order_verified(
+        &mut self,
+        unverified: Box<Unverified>,
+        result: Result<(), Refusal>,
+    ) {
+        self.want_missed();
+        let Unverified { order, sent, certificates, .. } = &*unverified;
         if result == Err(Refusal::BadSignature) {
-            self.forgeries.note(bytes_of(&certificates));
+            self.forgeries.note(bytes_of(certificates));
         }
         let by = (order.publisher, order.share);
         let staged = result.and_then(|()| {
-            let (mut drafts, _) = self.draft(by, &sent, &certificates, order.now_s)?;
-            let Order { publisher: name, share, limits, .. } = order;
+            let (mut drafts, _) = self.draft(by, sent, certificates, order.now_s)?;
+            let Order { publisher: name, share, limits, .. } = *order;
             self.place(&Publisher { name, share, limits }, &mut drafts)?;
             Ok(drafts)
         });
+        let staged = staged.map_err(|refusal| (refusal, self.not_taken(refusal, certificates)));
+        if self.store.has_missed() {
+            let (ids, by) = (order.ids(), (order.payer, order.publisher));
+            return self.park_verdict(ids, by, Checked::Order(unverified, result));
+        }
+        let Unverified { order, .. } = *unverified;
         match staged {
             Ok(drafts) => self.staged.add(order, drafts),
-            Err(refusal) => match self.not_taken(refusal, &certificates) {
-                NotTaken::Superseded(newer) => {
-                    self.refuse_superseded(order.id, order.request, *newer);
-                }
-                _ => self.refuse_order(order.id, order.request, refusal),
-            },
+            Err((_, NotTaken::Superseded(newer))) => {
+                self.refuse_superseded(order.id, order.request, *newer);
+            }
+            Err((refusal, _)) => self.refuse_order(order.id, order.request, refusal),
         }
     }
 
@@ -185,7 +199,7 @@ impl<S: Store> Rib<S> {
         let newer = match refusal {
             Refusal::Superseded => certificates.iter().find_map(|certificate| {
                 let issuer = certificate.issuer;
-                let (entry, _) = self.draft_of(issuer, issuer, &HashMap::new()).ok()?;
+                let Draft { entry, .. } = self.draft_of(issuer, issuer, &HashMap::new()).ok()?;
                 entry.newer_than(certificate).cloned()
             }),
             _ => None,
@@ -196,7 +210,8 @@ impl<S: Store> Rib<S> {
     /// Orders that were taken and are not in a commit yet.
     pub(crate) fn orders_waiting(&self) -> usize {
         let staged = self.staged.len() + self.staged_removals.len();
-        self.verifications.len() + self.verifications_under_way + staged
+        let parked = self.parked.verdicts();
+        self.verifications.len() + self.verifications_under_way + parked + staged
     }
 
     /// The entries that the certificates change, and the metadata of all issuers.
@@ -213,20 +228,21 @@ impl<S: Store> Rib<S> {
             let name = certificate.issuer;
             // Of two statements of one issuer the second adds to what the first has changed.
             let drafted = drafts.iter().position(|draft| draft.name == name);
-            let (mut entry, before) = match drafted.map(|at| drafts.remove(at)) {
-                Some(Draft { entry, before, .. }) => (entry, before),
+            let mut draft = match drafted.map(|at| drafts.remove(at)) {
+                Some(draft) => draft,
                 None => self.draft_of(name, publisher, sent)?,
             };
+            let entry = &mut draft.entry;
             check_lifetime(certificate, entry.metadata(), share)?;
             issuers.push(entry.metadata.clone());
             let admission = match entry.admit_for(share, certificate, publisher, now_s) {
-                Err(Refusal::Superseded) if self.may_step_in(&entry, certificate, now_s) => {
+                Err(Refusal::Superseded) if self.may_step_in(entry, certificate, now_s) => {
                     entry.step_in(certificate, publisher)
                 }
                 admission => admission?,
             };
             if admission == Admission::Stored || drafted.is_some() {
-                drafts.push(Draft { name, entry, before, grows: false });
+                drafts.push(draft);
             }
         }
         Ok((drafts, issuers))
@@ -237,7 +253,7 @@ impl<S: Store> Rib<S> {
     fn may_step_in(&mut self, entry: &Entry, older: &Certificate, now_s: u64) -> bool {
         let Some(server) = entry.newer_server(older) else { return false };
         match self.draft_of(server, server, &HashMap::new()) {
-            Ok((server, _)) => {
+            Ok(Draft { entry: server, .. }) => {
                 let is_there = server.route(now_s).is_some_and(|route| !self.gone.contains(route));
                 !is_there && server.locator(now_s).is_none()
             }
@@ -245,34 +261,34 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    /// The entry of `name` as it will be after the orders staged so far, and what it takes then.
+    /// The entry of `name` as it will be after the orders staged so far.
     pub(crate) fn draft_of(
         &mut self,
         name: Name,
         publisher: Name,
         sent: &HashMap<Name, Metadata>,
-    ) -> Result<(Entry, Option<Footprint>), Refusal> {
+    ) -> Result<Draft, Refusal> {
         if let Some(entry) = self.staged.entry(&name) {
-            return Ok((entry.clone(), Some(Footprint::of(entry))));
+            return Ok(Draft::of(name, entry.clone(), None));
         }
-        let current = match self.under_way.as_ref().and_then(|commit| commit.entry(&name)) {
-            Some(written) => written.cloned(),
-            None => {
-                let stored = self.store.entry(&name).map_err(|error| self.store_failed(error))?;
-                stored.map(|entry| (*entry).clone())
-            }
+        let stored = match self.under_way.as_ref().and_then(|commit| commit.entry(&name)) {
+            Some(written) => written.cloned().map(Arc::new),
+            None => self.store.entry(&name).map_err(|error| self.store_failed(error))?,
         };
-        if let Some(entry) = current {
-            let before = Footprint::of(&entry);
-            return Ok((entry, Some(before)));
+        if let Some(stored) = stored {
+            return Ok(Draft::of(name, (*stored).clone(), Some(stored)));
         }
         let metadata = sent.get(&name).ok_or(Refusal::UnknownIssuer)?;
-        Ok((Entry::new(metadata.clone(), publisher), None))
+        let entry = Entry::new(metadata.clone(), publisher);
+        Ok(Draft { name, entry, stored: None, before: None, grows: false })
     }
 
     pub(crate) fn store_failed(&mut self, error: RibError) -> Refusal {
-        self.counters.store_failures += 1;
-        self.last_error = Some(error);
+        // Who meets this is parked, and comes again.
+        if !matches!(error, RibError::NotAtHand) {
+            self.counters.store_failures += 1;
+            self.last_error = Some(error);
+        }
         Refusal::StoreFailed
     }
 }

@@ -12,6 +12,7 @@ use rhumb_wire::{Metadata, Name, PublishedNames};
 
 use super::commit::{Draft, Order, Publisher};
 use super::publish::{NotTaken, refusal_of};
+use super::verification::Checked;
 use crate::DropReason;
 use crate::entry::Admission;
 use crate::rib::{Asker, OrderId, Outcome, Rib};
@@ -55,8 +56,9 @@ impl<S: Store> Rib<S> {
         if !self.verifications.has_room(&payer, self.orders_waiting(), bound) {
             return Err(NotTaken::Dropped(DropReason::TooManyOrders));
         }
+        let id = self.new_order_id();
         let order = Order {
-            id: OrderId(self.next_order),
+            id,
             request,
             publisher: asker.name,
             max_answer_len: asker.max_answer_len,
@@ -78,20 +80,30 @@ impl<S: Store> Rib<S> {
             }
             self.push_names(payer, asker.name, UnverifiedNames { order, owner, published });
         }
-        Ok(self.next_order_id())
+        Ok(id)
     }
 
     /// A list was verified: it is staged, or refused.
-    pub(crate) fn names_verified(&mut self, names: UnverifiedNames, result: Result<(), Refusal>) {
-        self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
-        let UnverifiedNames { order, owner, published } = names;
+    pub(crate) fn names_verified(
+        &mut self,
+        names: Box<UnverifiedNames>,
+        result: Result<(), Refusal>,
+    ) {
+        self.want_missed();
+        let UnverifiedNames { order, owner, published } = &*names;
         if result == Err(Refusal::BadSignature) {
-            self.forgeries.note(bytes_of(&published).into());
+            self.forgeries.note(bytes_of(published).into());
         }
-        let Order { publisher: name, share, limits, now_s, .. } = order;
+        let Order { publisher: name, share, limits, now_s, .. } = *order;
         let by = Publisher { name, share, limits };
-        let sent = HashMap::from([(published.owner, owner)]);
-        match result.and_then(|()| self.draft_names(&by, &sent, &published, now_s)) {
+        let sent = HashMap::from([(published.owner, owner.clone())]);
+        let drafted = result.and_then(|()| self.draft_names(&by, &sent, published, now_s));
+        if self.store.has_missed() {
+            let (ids, by) = (order.ids(), (order.payer, order.publisher));
+            return self.park_verdict(ids, by, Checked::Names(names, result));
+        }
+        let UnverifiedNames { order, .. } = *names;
+        match drafted {
             Ok((_, drafts)) => self.staged.add(order, drafts),
             Err(refusal) => self.refuse_order(order.id, order.request, refusal),
         }
@@ -106,14 +118,14 @@ impl<S: Store> Rib<S> {
         now_s: u64,
     ) -> Result<(Metadata, Vec<Draft>), Refusal> {
         let name = published.owner;
-        let (mut entry, before) = self.draft_of(name, by.name, sent)?;
-        let owner = entry.metadata.clone();
-        let len_before = entry.published().map_or(0, PublishedNames::emitted_len);
-        if entry.admit_names(published, by.name, now_s)? == Admission::Known {
+        let mut draft = self.draft_of(name, by.name, sent)?;
+        let owner = draft.entry.metadata.clone();
+        let len_before = draft.entry.published().map_or(0, PublishedNames::emitted_len);
+        if draft.entry.admit_names(published, by.name, now_s)? == Admission::Known {
             return Ok((owner, Vec::new()));
         }
-        let grows = published.emitted_len() > len_before;
-        let mut drafts = vec![Draft { name, entry, before, grows }];
+        draft.grows = published.emitted_len() > len_before;
+        let mut drafts = vec![draft];
         self.place(by, &mut drafts)?;
         Ok((owner, drafts))
     }

@@ -388,6 +388,10 @@ impl<S: Store> Rib<S> {
             return;
         }
         let own = self.own_word(now);
+        if self.store.has_missed() {
+            // Half of it must not be taken for all.
+            return;
+        }
         let Some(reach) = &mut self.reach else { return };
         let offered = reach.table.told_to(neighbour, &own, now);
         let mut hasher = DefaultHasher::new();

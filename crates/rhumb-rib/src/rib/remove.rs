@@ -68,6 +68,11 @@ impl<S: Store> Rib<S> {
                 return;
             }
         };
+        self.hear_removals(stored);
+    }
+
+    /// Has removals count that are stored already.
+    pub fn hear_removals(&mut self, stored: Vec<Option<Removal>>) {
         for removal in stored {
             match removal.and_then(|it| it.recall().ok()) {
                 Some(removal) => _ = self.removal_counts(Arc::new(removal)),
@@ -115,7 +120,7 @@ impl<S: Store> Rib<S> {
         if !self.may_verify(payer, removal.signatures(), now_s) {
             return Err(Refusal::QuotaExceeded.into());
         }
-        let order = self.next_order_id();
+        let order = self.new_order_id();
         let unverified = UnverifiedRemoval { order, request, removal, now_s };
         self.push_removal(payer, asker.name, unverified);
         Ok(order)
@@ -140,7 +145,6 @@ impl<S: Store> Rib<S> {
 
     /// A removal was verified: it is staged, or refused.
     pub(crate) fn removal_verified(&mut self, checked: CheckedRemoval) {
-        self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
         let CheckedRemoval { order, request, result } = checked;
         let removal = match result {
             Ok(removal) => removal,

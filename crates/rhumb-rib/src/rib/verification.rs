@@ -30,7 +30,7 @@ pub(crate) enum Task {
 pub struct Verdict(Checked);
 
 #[derive(Debug)]
-enum Checked {
+pub(super) enum Checked {
     Order(Box<Unverified>, Result<(), Refusal>),
     Names(Box<UnverifiedNames>, Result<(), Refusal>),
     Removal(Box<CheckedRemoval>),
@@ -96,9 +96,16 @@ impl<S: Store> Rib<S> {
     /// Takes back what became of a verification: an order is staged or refused, what the domain
     /// around said is believed or not when [`Rib::advance`] is called next.
     pub fn handle_verified(&mut self, verdict: Verdict) {
-        match verdict.0 {
-            Checked::Order(order, result) => self.order_verified(*order, result),
-            Checked::Names(names, result) => self.names_verified(*names, result),
+        if !matches!(verdict.0, Checked::Told(..)) {
+            self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
+        }
+        self.take_checked(verdict.0);
+    }
+
+    pub(super) fn take_checked(&mut self, checked: Checked) {
+        match checked {
+            Checked::Order(order, result) => self.order_verified(order, result),
+            Checked::Names(names, result) => self.names_verified(names, result),
             Checked::Removal(removal) => self.removal_verified(*removal),
             Checked::Told(told, holds) => {
                 if let Some(beyond) = &mut self.beyond {

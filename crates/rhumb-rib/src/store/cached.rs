@@ -2,51 +2,131 @@
 //!
 //! Only entries that exist are kept. Names that are not there would let a flood of random ones push
 //! out those in use; they have a cache of their own, of signed absences.
+//!
+//! Of a store elsewhere it notes what was asked for and is not at hand, so that whoever asked can
+//! be told to come again when it is ([`Cached::take_missed`]).
 
 use std::sync::Arc;
 
 use rhumb_wire::Name;
 
-use super::{Change, Store};
+use super::{Answer, Change, Read, Store};
 use crate::generations::Generations;
-use crate::{Entry, RibError};
+use crate::{Account, Entry, Held, RibError};
 
 pub(crate) struct Cached<S> {
     store: S,
     hot: Generations<Name, Arc<Entry>>,
+    /// What was asked for since the last look, and is not at hand.
+    missed: Vec<Read>,
 }
 
 impl<S: Store> Cached<S> {
-    pub(crate) fn new(store: S, bound: usize) -> Self {
-        Self { store, hot: Generations::new(bound) }
+    pub(crate) fn new(mut store: S, bound: usize) -> Self {
+        let least = if store.awaited().is_some() { LEAST_AWAITED } else { 0 };
+        Self { store, hot: Generations::new(bound.max(least)), missed: Vec::new() }
     }
 
     pub(crate) fn entry(&mut self, name: &Name) -> Result<Option<Arc<Entry>>, RibError> {
         if let Some(entry) = self.hot.get_mut(name) {
             return Ok(Some(entry.clone()));
         }
-        let Some(entry) = self.store.entry(name)? else { return Ok(None) };
+        let entry = self.store.entry(name);
+        let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
         let entry = Arc::new(entry);
         self.hot.insert(*name, entry.clone());
         Ok(Some(entry))
     }
 
-    /// The first name that has an entry, from this one on.
-    pub(crate) fn first_from(&mut self, name: &Name) -> Result<Option<Name>, RibError> {
-        let found = self.store.entries_after(before(name), 1)?;
-        Ok(found.first().map(|(name, _)| *name))
+    /// The first name that begins so.
+    pub(crate) fn first_with(
+        &mut self,
+        beginning: [u8; Name::ADDRESS_LEN],
+    ) -> Result<Option<Name>, RibError> {
+        let first = self.store.first_with(beginning);
+        self.noting(Read::FirstWith(beginning), first)
+    }
+
+    pub(crate) fn entries_after(
+        &mut self,
+        after: Option<Name>,
+        limit: usize,
+    ) -> Result<Vec<(Name, Entry)>, RibError> {
+        let entries = self.store.entries_after(after, limit);
+        self.noting(Read::After(after, limit), entries)
+    }
+
+    pub(crate) fn names(&mut self) -> Result<u64, RibError> {
+        let names = self.store.names();
+        self.noting(Read::Names, names)
+    }
+
+    pub(crate) fn held(&mut self, account: &Account) -> Result<Held, RibError> {
+        let held = self.store.held(account);
+        self.noting(Read::Held(*account), held)
+    }
+
+    fn noting<T>(&mut self, read: Read, result: Result<T, RibError>) -> Result<T, RibError> {
+        if matches!(result, Err(RibError::NotAtHand)) {
+            self.missed.push(read);
+        }
+        result
+    }
+
+    /// Whether something was asked for since the last look, and is not at hand.
+    pub(crate) fn has_missed(&self) -> bool {
+        !self.missed.is_empty()
+    }
+
+    /// That, once.
+    pub(crate) fn take_missed(&mut self) -> Vec<Read> {
+        std::mem::take(&mut self.missed)
+    }
+
+    /// A store elsewhere has answered; returns whether that is what is there now.
+    pub(crate) fn take_answer(&mut self, read: Read, answer: Answer) -> bool {
+        let Some(awaited) = self.store.awaited() else { return false };
+        match answer {
+            Answer::Entry(Some(entry)) => {
+                let Read::Entry(name) = read else { return false };
+                let holds = awaited.take_end(&read);
+                if holds {
+                    self.hot.insert(name, Arc::new(*entry));
+                }
+                holds
+            }
+            answer => awaited.take_answer(read, answer),
+        }
     }
 
     /// A commit of these changes has ended, well or not.
-    pub(crate) fn settle(&mut self, changes: &[Change], is_written: bool) {
-        self.store.refresh();
-        for (name, entry) in changes {
-            match entry {
-                Some(entry) if is_written => self.hot.insert(*name, Arc::new(entry.clone())),
+    pub(crate) fn settle(&mut self, changes: &[Change], is_written: bool, unwritten: &[Name]) {
+        self.store.settle(changes, is_written);
+        for Change { name, after, .. } in changes {
+            match after {
+                Some(entry) if is_written && !unwritten.contains(name) => {
+                    self.hot.insert(*name, Arc::new(entry.clone()));
+                }
                 // After a failure it is not known which state the
                 // store is in, so nothing may be remembered.
                 _ => self.hot.remove(name),
             }
+        }
+    }
+
+    /// Somebody else changed what is stored of a name.
+    pub(crate) fn forget(&mut self, name: &Name) {
+        self.hot.remove(name);
+        if let Some(awaited) = self.store.awaited() {
+            awaited.forget(name);
+        }
+    }
+
+    /// Somebody else may have changed anything.
+    pub(crate) fn forget_all(&mut self) {
+        self.hot.clear();
+        if let Some(awaited) = self.store.awaited() {
+            awaited.forget_all();
         }
     }
 
@@ -59,30 +139,5 @@ impl<S: Store> Cached<S> {
     }
 }
 
-/// The last name before this one; none before the first.
-fn before(name: &Name) -> Option<Name> {
-    let mut before = *name;
-    for byte in before.0.iter_mut().rev() {
-        let (less, borrows) = byte.overflowing_sub(1);
-        *byte = less;
-        if !borrows {
-            return Some(before);
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_have_one_before_them_but_for_the_first() {
-        let mut name = Name([0; 32]);
-        assert_eq!(before(&name), None);
-        name.0[15] = 1;
-        let mut expected = Name([0; 32]);
-        expected.0[16..].fill(255);
-        assert_eq!(before(&name), Some(expected));
-    }
-}
+/// What is read for one request has to be at hand together.
+const LEAST_AWAITED: usize = 1 << 12;

@@ -24,7 +24,7 @@
 //!
 //! A store can have several handles ([`Embedded::share`]), so that one thread
 //! reads while another one commits. Each reads as of the last commit it knows
-//! of; [`Store::refresh`] tells it of another's.
+//! of; [`Store::settle`] tells it of another's.
 
 use std::fs::File;
 #[cfg(unix)]
@@ -169,7 +169,7 @@ fn write(database: &Database, changes: &[Change]) -> Result<(), redb::Error> {
         let mut names = transaction.open_table(NAMES)?;
         let mut accounts = transaction.open_table(ACCOUNTS)?;
         let mut moves = Moves::default();
-        for (name, entry) in changes {
+        for Change { name, after: entry, .. } in changes {
             let before = match entry {
                 Some(entry) => {
                     let record = entry.encode();
@@ -258,10 +258,11 @@ impl Store for Embedded {
         })
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<Vec<Name>, RibError> {
         // Tables of the time before the commit would keep its file open after an error.
         self.tables = None;
-        self.file.commit(|database| write(database, changes))
+        self.file.commit(|database| write(database, changes))?;
+        Ok(Vec::new())
     }
 
     fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {
@@ -276,7 +277,7 @@ impl Store for Embedded {
         self.file.commit(|database| write_removals(database, changes))
     }
 
-    fn refresh(&mut self) {
+    fn settle(&mut self, _: &[Change], _: bool) {
         // The old ones first: after an error they would keep the file open. The
         // new ones now, because the next commit may lock the file before the
         // next look-up. What fails is tried again then.

@@ -56,9 +56,9 @@ impl Store for Memory {
         Ok(self.held.get(account).copied().unwrap_or_default())
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<Vec<Name>, RibError> {
         let mut moves = Moves::default();
-        for (name, entry) in changes {
+        for Change { name, after: entry, .. } in changes {
             let before = match entry {
                 Some(entry) => self.entries.insert(*name, entry.clone()),
                 None => self.entries.remove(name),
@@ -67,7 +67,7 @@ impl Store for Memory {
             moves.replace(before, after);
         }
         self.count(&moves);
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {

@@ -3,19 +3,22 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+pub(crate) mod later;
 pub(crate) mod net;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rhumb_rib::store::{Memory, Store};
-use rhumb_rib::{Account, Asker, Config, NameLimits, Outcome, Rib};
+use rhumb_rib::{Account, Asker, Config, NameLimits, OrderId, Outcome, Rib};
 use rhumb_trust::{ChainError, Identity, Standing, Window, name_of, verify_chain};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
 use rhumb_wire::{Certificate, Metadata, Name, Role, Scope, Statement};
+
+pub(crate) use crate::{ELSEWHERE, Usual, usual};
 
 /// When every test begins.
 pub(crate) const NOW_S: u64 = 1_000_000;
@@ -88,13 +91,13 @@ pub(crate) struct Directory<S> {
     next_id: u32,
 }
 
-impl Directory<Memory> {
+impl Directory<Usual> {
     pub(crate) fn new() -> Self {
         Self::with(Config::default())
     }
 
     pub(crate) fn with(config: Config) -> Self {
-        Self::over(Memory::new(), config)
+        Self::over(usual(Memory::new()), config)
     }
 }
 
@@ -116,10 +119,7 @@ impl<S: Store> Directory<S> {
         let asker = Asker { standing, limits, ..Asker::stranger(name, 1300) };
         let response = match self.rib.handle_request(asker, &data, self.now_s) {
             Outcome::Answer(response) => response,
-            Outcome::Staged(_) => {
-                let [response] = self.rib.commit().try_into().unwrap();
-                response
-            }
+            Outcome::Staged(id) => late_answer(&mut self.rib, id)?,
             Outcome::Noted | Outcome::Dropped(_) => return None,
         };
         // As it travels.
@@ -190,7 +190,11 @@ impl<S: Store> Directory<S> {
     }
 
     pub(crate) fn stored_names(&mut self) -> u64 {
-        self.rib.stored_names().unwrap()
+        self.rib.stored_names().unwrap_or_else(|_| {
+            // Of a store elsewhere it has to be read.
+            self.rib.commit();
+            self.rib.stored_names().unwrap()
+        })
     }
 
     /// How many names count against `publisher`.
@@ -201,5 +205,31 @@ impl<S: Store> Directory<S> {
     /// Sweeps until the end of the store.
     pub(crate) fn sweep(&mut self) {
         while self.rib.sweep(self.now_s, 16) == 16 {}
+    }
+}
+
+/// What becomes of something that waits, which nothing else does; `None` if there is no answer.
+fn late_answer<S: Store>(rib: &mut Rib<S>, id: OrderId) -> Option<RibResponse> {
+    let answers = rib.commit();
+    if rib.poll_abandoned() == Some(id) {
+        assert_eq!(answers, []);
+        return None;
+    }
+    let [response] = answers.try_into().unwrap();
+    Some(response)
+}
+
+/// What a look-up is answered, also where something has to be read elsewhere first.
+pub(crate) fn look_up_with<S: Store>(
+    rib: &mut Rib<S>,
+    asker: Asker,
+    data: &[u8],
+    now_s: u64,
+) -> Option<RibResponse> {
+    match rib.handle_request(asker, data, now_s) {
+        Outcome::Answer(response) => Some(response),
+        Outcome::Staged(id) if ELSEWHERE => late_answer(rib, id),
+        Outcome::Dropped(_) => None,
+        other => panic!("{other:?}: a look-up is answered at once"),
     }
 }

@@ -175,7 +175,7 @@ fn refusal_word(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Expired | Refusal::NotYetValid => "clock of a name",
         Refusal::QuotaExceeded => "quota",
-        Refusal::StoreFailed => "store",
+        Refusal::StoreFailed | Refusal::Overloaded => "store",
         Refusal::Superseded => "superseded",
         _ => "bad",
     }

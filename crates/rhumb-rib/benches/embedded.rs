@@ -1,0 +1,579 @@
+//! What a directory over a file serves by its protocol: look-ups in sealed datagrams over loopback
+//! UDP, with a million names and with ten, and orders to publish.
+//!
+//! One thread is the directory: socket, sessions, store. Another one is whoever asks, by one
+//! session, names by their popularity (the one of rank r as often as 1 / r), each a chain of two
+//! certificates. Counted are look-ups in a second of the directory's processor, and beside it, in
+//! the same rounds, what it cannot do without: reading both entries of the chain from the bare
+//! store, and opening and sealing a record.
+//!
+//! Names are put into the store without being signed, since nobody who asks has the directory
+//! verify them again; what is published is signed and verified. Times are medians over rounds in
+//! turns; waiting times are those of all look-ups of a run at half the rate of the same run.
+//!
+//! Run by `cargo xtask bench rib embedded`; `--json` prints one object, `--names=N` puts another
+//! number in the place of ten million. Takes about ten minutes, and 8 GB of disk.
+
+#![expect(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
+
+#[path = "../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use machine::median;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rhumb_io::PacketIo;
+use rhumb_io::udp::{Options, UdpSocket};
+use rhumb_link::{Endpoint, SessionId};
+use rhumb_rib::store::{Change, Embedded, Store};
+use rhumb_rib::{Asker, Config, Entry, Outcome, Rib, Server};
+use rhumb_trust::{Identity, Now, Window, name_of};
+use rhumb_wire::certificate::Locator;
+use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
+use rhumb_wire::{
+    Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Role, Scope, Statement,
+};
+
+const FEW: usize = 1_000_000;
+const MANY: usize = 10_000_000;
+/// Names behind one router.
+const NAMES_A_ROUTER: usize = 1000;
+const ROUNDS: usize = 5;
+const SLICE: Duration = Duration::from_secs(2);
+/// Look-ups under way at once when as many as possible are asked.
+const WINDOW: usize = 512;
+const PUBLISHED_AT_ONCE: usize = 512;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let json = arguments.iter().any(|it| it == "--json");
+    let many = arguments.iter().find_map(|it| it.strip_prefix("--names="));
+    let many = many.map_or(MANY, |it| it.parse().expect("--names=N, a number"));
+    let mut conditions: Vec<(&str, String)> = machine::conditions().into();
+    let folder = tempfile::tempdir().expect("a folder for the stores");
+    let mut worlds = [FEW.min(many), many].map(|names| World::new(folder.path(), names));
+    let mut seen: HashMap<(&str, usize), Vec<f64>> = HashMap::new();
+    for _ in 0..ROUNDS {
+        for world in &mut worlds {
+            for (what, value) in world.round() {
+                seen.entry((what, world.names.len())).or_default().push(value);
+            }
+        }
+    }
+    let half = median(seen[&("per_wall_s", worlds[0].names.len())].iter().copied()) / 2.0;
+    let waits = worlds[0].waits(half);
+    let published = published_per_cpu_s(folder.path());
+    conditions.push(("rounds", ROUNDS.to_string()));
+    conditions.push(("names", format!("{} and {}", worlds[0].names.len(), many)));
+    conditions.push(("half_load_per_s", format!("{half:.0}")));
+    let of = |what, names| median(seen[&(what, names)].iter().copied());
+    let (few, many) = (worlds[0].names.len(), worlds[1].names.len());
+    let [served, served_many] = [few, many].map(|names| of("look_ups", names));
+    let [bare, bare_many] = [few, many].map(|names| of("bare", names));
+    let least = (200_000.0f64).min(0.5 * bare);
+    let targets = [
+        Target::at_least("look_ups_per_cpu_s", served, least, "200,000, or half of bare"),
+        Target::at_least("look_ups_of_many_to_few", served_many / served, 0.85, "0.85"),
+        Target::at_most("p99_ms_at_half_load", waits.p99_ms, 1.0, "1"),
+        Target::at_least("durable_publishes_per_cpu_s", published, 50_000.0, "50,000"),
+    ];
+    let figures = [
+        ("bare_per_cpu_s", bare),
+        ("bare_of_many_per_cpu_s", bare_many),
+        ("look_ups_of_many_per_cpu_s", served_many),
+        ("look_ups_per_wall_s", of("per_wall_s", few)),
+        ("look_ups_of_many_per_wall_s", of("per_wall_s", many)),
+        ("p50_ms_at_half_load", waits.p50_ms),
+        ("lost_at_half_load", waits.lost),
+    ];
+    print(json, &conditions, &figures, &targets);
+}
+
+struct Target {
+    name: &'static str,
+    value: f64,
+    target: String,
+    met: bool,
+}
+
+impl Target {
+    fn at_least(name: &'static str, value: f64, least: f64, target: &str) -> Self {
+        Self { name, value, target: format!("at least {target}"), met: value >= least }
+    }
+
+    fn at_most(name: &'static str, value: f64, most: f64, target: &str) -> Self {
+        Self { name, value, target: format!("at most {target}"), met: value <= most }
+    }
+}
+
+fn print(json: bool, conditions: &[(&str, String)], figures: &[(&str, f64)], targets: &[Target]) {
+    if !json {
+        conditions.iter().for_each(|(name, value)| println!("{name}: {value}"));
+        figures.iter().for_each(|(name, value)| println!("  {name:<32}{value:>14.2}"));
+        for Target { name, value, target, met } in targets {
+            let verdict = if *met { "met" } else { "MISSED" };
+            println!("  {name:<32}{value:>14.2}  {target}: {verdict}");
+        }
+        return;
+    }
+    let conditions: Vec<String> =
+        conditions.iter().map(|(name, value)| format!("\"{name}\": \"{value}\"")).collect();
+    let figures: Vec<String> =
+        figures.iter().map(|(name, value)| format!("\"{name}\": {value:.3}")).collect();
+    let one = |it: &Target| {
+        let Target { name, value, target, met } = it;
+        format!(
+            "{{\"name\": \"{name}\", \"value\": {value:.3}, \"target\": \"{target}\", \"met\": {met}}}"
+        )
+    };
+    let targets: Vec<String> = targets.iter().map(one).collect();
+    println!(
+        "{{\"bench\": \"rib-embedded\", \"conditions\": {{{}}}, \"figures\": {{{}}}, \"targets\": [{}]}}",
+        conditions.join(", "),
+        figures.join(", "),
+        targets.join(", ")
+    );
+}
+
+/// A store of so many names, the directory over it, and who asks.
+struct World {
+    names: Vec<Name>,
+    store: Embedded,
+    serving: Serving,
+    client: Client,
+    random: StdRng,
+    sealing_s: f64,
+}
+
+impl World {
+    fn new(folder: &Path, count: usize) -> Self {
+        let path = folder.join(format!("{count}.redb"));
+        let mut store = Embedded::open(&path).expect("a store");
+        let names = fill(&mut store, count);
+        let mut config = Config::sized(64 << 30, 1 << 30, 50);
+        config.max_names = u64::MAX;
+        let identity = Arc::new(Identity::generate(Role::Rib, 0).expect("a key"));
+        let name = identity.name();
+        let link = rhumb_link::Config::default();
+        let server = Server::new(identity, store.share(), config, link, [7; 32], now());
+        let serving = Serving::start(server.expect("a server"));
+        let client = Client::connect(serving.address, name);
+        let sealing_s = sealing_s();
+        Self { names, store, serving, client, random: StdRng::seed_from_u64(1), sealing_s }
+    }
+
+    /// A name, the one of rank r as often as 1 / r.
+    fn popular(&mut self) -> Name {
+        let count = self.names.len() as f64;
+        let rank = count.powf(self.random.random::<f64>()) as usize;
+        self.names[rank.min(self.names.len() - 1)]
+    }
+
+    fn round(&mut self) -> [(&'static str, f64); 3] {
+        // What the caches hold after a while.
+        let warm = Duration::from_millis(500);
+        self.ask_for(warm);
+        let (cpu_before, begin) = (self.serving.cpu(), Instant::now());
+        let answered = self.ask_for(SLICE) as f64;
+        let (cpu, wall) = (self.serving.cpu() - cpu_before, begin.elapsed().as_secs_f64());
+        let read_s = self.bare_read_s();
+        let bare = 1.0 / (read_s + self.sealing_s);
+        [("look_ups", answered / cpu), ("per_wall_s", answered / wall), ("bare", bare)]
+    }
+
+    /// Asks as fast as it is answered; returns how many were.
+    fn ask_for(&mut self, time: Duration) -> usize {
+        let begin = Instant::now();
+        let mut answered = 0;
+        while begin.elapsed() < time {
+            while self.client.under_way.len() < WINDOW {
+                let name = self.popular();
+                self.client.ask(name);
+            }
+            answered += self.client.exchange(Duration::from_millis(20)).len();
+            self.client.give_up_after(Duration::from_millis(500));
+        }
+        answered
+    }
+
+    /// Seconds to read both entries of a chain from the store alone.
+    fn bare_read_s(&mut self) -> f64 {
+        let names: Vec<Name> = (0..50_000).map(|_| self.popular()).collect();
+        let begin = Instant::now();
+        for name in &names {
+            let entry = self.store.entry(name).expect("a store").expect("an entry");
+            let via = entry.route(now_s()).and_then(|it| it.statement.hands_on_to());
+            black_box(self.store.entry(&via.expect("a route")).expect("a store"));
+        }
+        begin.elapsed().as_secs_f64() / names.len() as f64
+    }
+
+    /// How long look-ups take that come at this rate.
+    fn waits(&mut self, per_s: f64) -> Waits {
+        let begin = Instant::now();
+        let (mut sent, mut waited) = (0u64, Vec::new());
+        while begin.elapsed() < 2 * SLICE {
+            let due = (begin.elapsed().as_secs_f64() * per_s) as u64;
+            while sent < due {
+                let name = self.popular();
+                self.client.ask(name);
+                sent += 1;
+            }
+            waited.extend(self.client.exchange(Duration::from_micros(50)));
+        }
+        waited.extend(self.client.exchange(Duration::from_millis(200)));
+        let lost = self.client.under_way.len() as f64;
+        self.client.under_way.clear();
+        waited.sort();
+        let at = |part: f64| waited[(waited.len() as f64 * part) as usize].as_secs_f64() * 1e3;
+        Waits { p50_ms: at(0.5), p99_ms: at(0.99), lost }
+    }
+}
+
+struct Waits {
+    p50_ms: f64,
+    p99_ms: f64,
+    lost: f64,
+}
+
+/// Puts so many names into a store, with a route to one of the routers each, which have addresses.
+fn fill(store: &mut Embedded, count: usize) -> Vec<Name> {
+    let routers: Vec<Metadata> =
+        (0..count.div_ceil(NAMES_A_ROUTER)).map(|at| metadata(Role::Router, at)).collect();
+    let locator = Locator::new(SocketAddr::from(([192, 0, 2, 1], 4000))).expect("usable");
+    let entries = routers.iter().map(|it| entry(it, Statement::Locator(locator)));
+    let mut changes: Vec<Change> = entries.collect();
+    let mut names = Vec::with_capacity(count);
+    for at in 0..count {
+        let metadata = metadata(Role::Node, at);
+        let via = name_of(&routers[at / NAMES_A_ROUTER]);
+        changes.push(entry(&metadata, Statement::Route { via, scope: Scope::Any }));
+        names.push(changes[changes.len() - 1].name);
+        if changes.len() >= 200_000 {
+            write(store, &mut changes);
+        }
+    }
+    write(store, &mut changes);
+    names
+}
+
+fn write(store: &mut Embedded, changes: &mut Vec<Change>) {
+    changes.sort_by_key(|change| change.name);
+    store.commit(changes).expect("written");
+    changes.clear();
+}
+
+fn metadata(role: Role, at: usize) -> Metadata {
+    let mut point = [2; 33];
+    point[1..9].copy_from_slice(&at.to_be_bytes());
+    point[9] = role as u8;
+    Metadata::new(role, PublicKey::EcdsaP256(point), 0)
+}
+
+fn entry(metadata: &Metadata, statement: Statement) -> Change {
+    let name = name_of(metadata);
+    let certificate = Certificate {
+        sequence: now_s() * 1000,
+        not_before_s: now_s() - 60,
+        not_after_s: now_s() + 20 * 3600,
+        issuer: name,
+        statement,
+        signature: [3; 64],
+    };
+    let mut entry = Entry::new(metadata.clone(), name);
+    entry.admit(&certificate, name, now_s()).expect("admitted");
+    Change { name, before: None, after: Some(entry) }
+}
+
+/// A directory on a thread of its own.
+struct Serving {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+    cpu_ns: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Serving {
+    fn start(mut server: Server<Embedded>) -> Self {
+        let mut socket = bind();
+        let address = socket.local_address();
+        let (is_over, cpu_ns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (over, cpu) = (is_over.clone(), cpu_ns.clone());
+        let run = move || {
+            let mut batch = Batch::new();
+            while !over.load(Ordering::Relaxed) {
+                let ready = socket.wait(Some(Duration::from_millis(5)), None).expect("a wait");
+                let now = now();
+                if ready.readable {
+                    batch.clear();
+                    socket.receive(&mut batch).expect("received");
+                    server.handle_batch(&mut batch, now);
+                    socket.send(&batch).expect("sent");
+                }
+                if server.poll_timeout().is_some_and(|due| due <= now.instant) {
+                    server.handle_timeout(now);
+                    batch.clear();
+                    server.poll_transmit(&mut batch);
+                    socket.send(&batch).expect("sent");
+                }
+                cpu.store(cpu_ns_of_thread(), Ordering::Relaxed);
+            }
+        };
+        let thread = Some(std::thread::spawn(run));
+        Self { address, is_over, cpu_ns, thread }
+    }
+
+    /// Seconds of the processor so far.
+    fn cpu(&self) -> f64 {
+        self.cpu_ns.load(Ordering::Relaxed) as f64 / 1e9
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it ends well");
+        }
+    }
+}
+
+/// Who asks.
+struct Client {
+    endpoint: Endpoint,
+    socket: UdpSocket,
+    session: SessionId,
+    own: Name,
+    rib: Name,
+    next_id: u32,
+    under_way: HashMap<RequestId, Instant>,
+    outgoing: Batch,
+    incoming: Batch,
+}
+
+impl Client {
+    fn connect(address: SocketAddr, rib: Name) -> Self {
+        let identity = Arc::new(Identity::generate(Role::Router, 0).expect("a key"));
+        let own = identity.name();
+        let link = rhumb_link::Config::default();
+        let mut endpoint =
+            Endpoint::new(identity, link, [9; 32], Instant::now()).expect("an endpoint");
+        let (mut socket, mut batch) = (bind(), Batch::new());
+        endpoint.connect(address, Some(rib), Instant::now());
+        for _ in 0..1000 {
+            batch.clear();
+            endpoint.poll_transmit(&mut batch);
+            socket.send(&batch).expect("sent");
+            if let Some(session) = endpoint.session_of(&rib) {
+                let (outgoing, incoming) = (Batch::new(), Batch::new());
+                let under_way = HashMap::new();
+                return Self {
+                    endpoint,
+                    socket,
+                    session,
+                    own,
+                    rib,
+                    next_id: 0,
+                    under_way,
+                    outgoing,
+                    incoming,
+                };
+            }
+            if socket.wait(Some(Duration::from_millis(10)), None).expect("a wait").readable {
+                batch.clear();
+                socket.receive(&mut batch).expect("received");
+                for at in 0..batch.len() {
+                    let (from, datagram) = batch.datagram_mut(at);
+                    if let Ok(handshake) = Datagram::parse(datagram) {
+                        let _ = endpoint.handle_handshake(from, handshake, Instant::now());
+                    }
+                }
+            }
+            endpoint.handle_timeout(Instant::now());
+        }
+        panic!("no session");
+    }
+
+    /// Has a look-up sent with the next exchange.
+    fn ask(&mut self, name: Name) {
+        self.next_id = self.next_id.wrapping_add(1);
+        let id = RequestId(self.next_id);
+        let mut data = Vec::new();
+        RibRequest { id, body: RibRequestBody::LookUpRoute(name) }.emit(&mut data);
+        let mut datagram = vec![0; RecordHeader::LEN];
+        let header = PduHeader::new(Action::RibRequest, self.own, self.rib);
+        header.emit(&data, &[], &mut datagram).expect("it fits");
+        datagram.resize(datagram.len() + RECORD_OVERHEAD - RecordHeader::LEN, 0);
+        let to = self.endpoint.seal(self.session, &mut datagram, Instant::now()).expect("sealed");
+        self.outgoing.push(to, &datagram);
+        self.under_way.insert(id, Instant::now());
+        if self.outgoing.len() >= 64 {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        self.socket.send(&self.outgoing).expect("sent");
+        self.outgoing.clear();
+    }
+
+    /// Sends what is to be sent, and takes what is answered within this time: after how long.
+    fn exchange(&mut self, within: Duration) -> Vec<Duration> {
+        self.send();
+        let mut waited = Vec::new();
+        if !self.socket.wait(Some(within), None).expect("a wait").readable {
+            return waited;
+        }
+        self.incoming.clear();
+        self.socket.receive(&mut self.incoming).expect("received");
+        let now = Instant::now();
+        for at in 0..self.incoming.len() {
+            let (from, datagram) = self.incoming.datagram_mut(at);
+            let Ok(opened) = self.endpoint.open(from, datagram, now) else { continue };
+            let Ok(pdu) = Pdu::parse(&datagram[opened.plaintext]) else { continue };
+            let response = RibResponse::parse(pdu.data()).expect("a response");
+            let RibResponseBody::Found { certificates, .. } = response.body else {
+                panic!("{:?} is no way", response.body)
+            };
+            assert_eq!(certificates.len(), 2);
+            waited.extend(self.under_way.remove(&response.id).map(|sent| now - sent));
+        }
+        waited
+    }
+
+    /// Datagrams may be lost: a queue of the kernel was full.
+    fn give_up_after(&mut self, time: Duration) {
+        if self.under_way.len() >= WINDOW {
+            self.under_way.retain(|_, sent| sent.elapsed() < time);
+        }
+    }
+}
+
+/// Seconds to open a record of a question, and to seal one of an answer.
+fn sealing_s() -> f64 {
+    let [mut a, mut b] = [Role::Router, Role::Rib].map(|role| {
+        let identity = Arc::new(Identity::generate(role, 0).expect("a key"));
+        let link = rhumb_link::Config::default();
+        (
+            Endpoint::new(identity.clone(), link, [1; 32], Instant::now()).expect("an endpoint"),
+            identity,
+        )
+    });
+    let [at_a, at_b]: [SocketAddr; 2] = [([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 1).into()];
+    a.0.connect(at_b, None, Instant::now());
+    let mut batch = Batch::new();
+    while a.0.session_of(&b.1.name()).is_none() || b.0.session_of(&a.1.name()).is_none() {
+        for turn in 0..2 {
+            let (from, to, address) =
+                if turn == 0 { (&mut a.0, &mut b.0, at_a) } else { (&mut b.0, &mut a.0, at_b) };
+            batch.clear();
+            from.poll_transmit(&mut batch);
+            for at in 0..batch.len() {
+                let (_, datagram) = batch.datagram_mut(at);
+                if let Ok(handshake) = Datagram::parse(datagram) {
+                    let _ = to.handle_handshake(address, handshake, Instant::now());
+                }
+            }
+        }
+    }
+    let (to_b, to_a) = (a.0.session_of(&b.1.name()), b.0.session_of(&a.1.name()));
+    let (to_b, to_a) = (to_b.expect("a session"), to_a.expect("a session"));
+    const RECORDS: usize = 50_000;
+    let question = RECORD_OVERHEAD + PduHeader::LEN + 5 + Name::LEN;
+    let mut questions = vec![vec![0; question]; RECORDS];
+    for datagram in &mut questions {
+        a.0.seal(to_b, datagram, Instant::now()).expect("sealed");
+    }
+    let mut answer = vec![0; question + 450];
+    let begin = Instant::now();
+    for datagram in &mut questions {
+        black_box(b.0.open(at_a, datagram, begin).expect("opened"));
+        black_box(b.0.seal(to_a, &mut answer, begin).expect("sealed"));
+    }
+    begin.elapsed().as_secs_f64() / RECORDS as f64
+}
+
+/// Orders that are made durable in a second of the processor, signatures left out: they are
+/// verified on another thread, and counted there.
+fn published_per_cpu_s(folder: &Path) -> f64 {
+    const NAMES: usize = 20_000;
+    let mut config = Config::default();
+    config.signatures_per_admitted_per_s = u32::MAX;
+    let store = Embedded::open(&folder.join("published")).expect("a store");
+    let identity = Arc::new(Identity::generate(Role::Rib, 0).expect("a key"));
+    let mut disk = store.share();
+    let mut rib = Rib::new(identity, store, config);
+    let holders: Vec<Identity> =
+        (0..NAMES).map(|_| Identity::generate(Role::Node, 0).expect("a key")).collect();
+    let address = SocketAddr::from(([192, 0, 2, 1], 4000));
+    let locator = Statement::Locator(Locator::new(address).expect("usable"));
+    let mut rates = Vec::new();
+    for round in 0..=ROUNDS as u64 {
+        let order = |holder: &Identity| {
+            let window = Window::starting(now_s(), 600);
+            let said = holder.certify(locator, now_s() * 1000 + round, window).expect("signed");
+            let metadata = vec![(**holder.metadata()).clone()];
+            let body = RibRequestBody::Publish { metadata, certificates: vec![said] };
+            let mut data = Vec::new();
+            RibRequest { id: RequestId(1), body }.emit(&mut data);
+            data
+        };
+        let orders: Vec<Vec<u8>> = holders.iter().map(order).collect();
+        let mut spent = 0.0;
+        for orders in orders.chunks(PUBLISHED_AT_ONCE) {
+            let begin = cpu_ns_of_thread();
+            for order in orders {
+                let asker = Asker::admitted(Name([0xA5; 32]), 1300);
+                assert!(matches!(rib.handle_request(asker, order, now_s()), Outcome::Staged(_)));
+            }
+            spent += (cpu_ns_of_thread() - begin) as f64;
+            let tasks = std::iter::from_fn(|| rib.poll_verification());
+            let verdicts: Vec<_> = tasks.map(rhumb_rib::Verification::run).collect();
+            let begin = cpu_ns_of_thread();
+            for verdict in verdicts {
+                rib.handle_verified(verdict);
+            }
+            while let Some(commit) = rib.poll_commit() {
+                let committed = commit.run(&mut disk);
+                rib.handle_committed(committed);
+            }
+            let stored = std::iter::from_fn(|| rib.poll_answer())
+                .filter(|(_, answer)| answer.body == RibResponseBody::Stored);
+            assert_eq!(stored.count(), orders.len());
+            spent += (cpu_ns_of_thread() - begin) as f64;
+        }
+        // The first round makes the names.
+        if round > 0 {
+            rates.push(NAMES as f64 / (spent / 1e9));
+        }
+    }
+    median(rates.into_iter())
+}
+
+fn bind() -> UdpSocket {
+    UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Options::default()).expect("a socket")
+}
+
+/// Source: proc_pid_schedstat(5).
+fn cpu_ns_of_thread() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("of Linux");
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+}
+
+fn now() -> Now {
+    let unix_ms = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_millis() as u64;
+    Now { instant: Instant::now(), unix_ms }
+}
+
+fn now_s() -> u64 {
+    now().unix_s()
+}
