@@ -19,6 +19,7 @@ use rhumb_wire::rib::{MAX_WAYS, Refusal};
 use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Scope, Statement};
 
 use crate::Share;
+use crate::cells::Stepping;
 use crate::limits::Givers;
 
 /// All that is known of one name.
@@ -41,6 +42,8 @@ pub struct Entry {
     pub(crate) export: Register,
     /// What names are called under this one: the newest list, also when it has expired.
     pub(crate) published: Option<PublishedNames>,
+    /// Which newer word for a server the route stands in for, for stores that several servers write.
+    pub(crate) stepping: Stepping,
 }
 
 /// The newest statement of one kind by one issuer.
@@ -90,6 +93,7 @@ impl Entry {
             withdrawal: Register::Empty,
             export: Register::Empty,
             published: None,
+            stepping: Stepping::default(),
         }
     }
 
@@ -239,6 +243,7 @@ impl Entry {
         }
         *register = Register::Holds(certificate.clone());
         if is_way {
+            self.stepping.follow(certificate);
             // What is one of several and came later stands without it; what came before, no more.
             self.several.retain(|held| held.sequence > certificate.sequence);
             if self.several_to.is_some_and(|to| to > certificate.sequence) {
@@ -340,6 +345,7 @@ impl Entry {
 
     /// An older word for a server takes the place of a newer one, whose server is not there.
     pub(crate) fn step_in(&mut self, older: &Certificate, publisher: Name) -> Admission {
+        self.stepping.step_in(self.route.sequence(), older);
         self.route = Register::Holds(older.clone());
         self.publisher = publisher;
         Admission::Stored
@@ -414,20 +420,20 @@ impl Register {
     }
 
     /// Drops the statement, keeps its sequence.
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         if let Some(sequence) = self.sequence() {
             *self = Self::Floor(sequence);
         }
     }
 
-    fn withdraw(&mut self, up_to: u64) {
+    pub(crate) fn withdraw(&mut self, up_to: u64) {
         if self.sequence().is_some_and(|sequence| sequence <= up_to) {
             self.forget();
         }
     }
 }
 
-fn has_expired(certificate: &Certificate, now_s: u64) -> bool {
+pub(crate) fn has_expired(certificate: &Certificate, now_s: u64) -> bool {
     matches!(check_window(certificate, now_s), Err(StatementError::Expired { .. }))
 }
 

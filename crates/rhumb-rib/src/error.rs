@@ -1,6 +1,7 @@
 //! Why a RIB could not be opened or could not go on. What a publisher did
 //! wrong is a `Refusal` on the wire, not an error.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -69,4 +70,113 @@ pub enum RibError {
         /// By so much.
         ahead_s: u64,
     },
+    /// No node of a store of several machines answers.
+    #[error("no node of the store at {nodes} can be reached; start them, or name others: {source}")]
+    StoreUnreachable {
+        /// Those that were named.
+        nodes: String,
+        /// What its driver said.
+        source: Cause,
+    },
+    /// Fewer nodes of the store answer than must agree.
+    #[error("too few nodes of the store are up to agree; start those that are down: {source}")]
+    StoreWithoutQuorum {
+        /// What its driver said.
+        source: Cause,
+    },
+    /// The store did not answer in time. What was to be written may be written yet.
+    #[error(
+        "the store did not answer in time; look for nodes that are stopped or overloaded: {source}"
+    )]
+    StoreTooSlow {
+        /// What its driver said.
+        source: Cause,
+    },
+    /// As much is asked of the store as may be at once, or it says that it has too much to do.
+    #[error("the store has too much to do; ask again later, or add nodes")]
+    StoreOverloaded,
+    /// The store refuses who this is.
+    #[error("the store refuses the user or the password; see the file that names them: {source}")]
+    StoreRefusesUser {
+        /// What its driver said.
+        source: Cause,
+    },
+    /// Nodes of the store fail, or refuse what is asked of them.
+    #[error(
+        "the store failed; see the logs of its nodes, and whether their disks are full: {source}"
+    )]
+    StoreFailed {
+        /// What its driver said.
+        source: Cause,
+    },
+    /// What was written cannot be seen, since the store still remembers that there was something newer.
+    #[error(
+        "the store remembers a statement of {name} as new or newer that is no longer in force; \
+             its holder must sign a higher sequence: milliseconds since 1970"
+    )]
+    Shadowed {
+        /// Whose.
+        name: Name,
+    },
+    /// A name has had too many ways that are each one of several.
+    #[error(
+        "{name} had more than {most} ways, each one of several, within a day; it must wait or name the same again"
+    )]
+    TooManyWays {
+        /// Whose.
+        name: Name,
+        /// So many are remembered.
+        most: usize,
+    },
+    /// The store has no tables.
+    #[error(
+        "keyspace {keyspace} of the store has no tables of a RIB, or not all; have them made once \
+             (`--make-schema`)"
+    )]
+    SchemaMissing {
+        /// Where they would be.
+        keyspace: String,
+    },
+    /// The store's tables are those of an older version.
+    #[error(
+        "keyspace {keyspace} has tables of format {found}, and this version needs {wanted}; have \
+             them changed once (`--make-schema`), or run the older version"
+    )]
+    SchemaOlder {
+        /// Where they are.
+        keyspace: String,
+        /// Their format.
+        found: i32,
+        /// The one of this version.
+        wanted: i32,
+    },
+    /// The store's tables are those of a newer version.
+    #[error(
+        "keyspace {keyspace} has tables of format {found}, which a newer version made, and this \
+             version knows {wanted}; upgrade"
+    )]
+    SchemaNewer {
+        /// Where they are.
+        keyspace: String,
+        /// Their format.
+        found: i32,
+        /// The one of this version.
+        wanted: i32,
+    },
+    /// The clocks of the store's nodes differ.
+    #[error(
+        "the clocks of the store's nodes {ahead} and {behind} are {apart_ms} ms apart, and what is stored \
+             would end at different times; set them right"
+    )]
+    ClocksApart {
+        /// The one whose clock is ahead.
+        ahead: String,
+        /// The one whose clock is behind.
+        behind: String,
+        /// By so much.
+        apart_ms: u64,
+    },
 }
+
+/// What a store's driver said.
+pub type Cause = Box<dyn Error + Send + Sync>;

@@ -15,6 +15,7 @@
 //! | `beyond`, `upward` | the domain around: what it was asked and said, and what it is told |
 //! | [`Neighbours`], `acquaintances` | the domains beside: what each offers, what it is told, and who knows their names |
 //! | `removals` | who is a member of the directory's domain no longer, and who is told |
+//! | [`cells`] | an entry as cells of a store that many servers write at once |
 //! | [`Entry`] | all that is known of one name, and which statement supersedes which |
 //! | [`Counters`], [`DropReason`] | what happened, for metrics |
 
@@ -25,6 +26,7 @@ mod acquaintances;
 mod admission;
 mod allowance;
 mod beyond;
+pub mod cells;
 mod civil_clock;
 mod config;
 mod counters;
@@ -57,7 +59,7 @@ pub use entry::{
     Admission, Entry, MAX_DELEGATION_LIFETIME_S, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S,
     MAX_STRANGERS_LIFETIME_S, max_lifetime_s,
 };
-pub use error::RibError;
+pub use error::{Cause, RibError};
 pub use limits::{Givers, NameLimits};
 pub use neighbours::{
     DEFAULT_COST, MAX_DOMAINS, Neighbour, Neighbours, NotTaken, Own, Relation, Tell, Way,

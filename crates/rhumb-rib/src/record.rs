@@ -24,6 +24,7 @@ use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Statement};
 
 use crate::Entry;
+use crate::cells::Stepping;
 use crate::entry::Register;
 use crate::limits::{Givers, MAX_GIVERS};
 use crate::share::{Footprint, Share, size_on_disk};
@@ -133,6 +134,7 @@ impl Entry {
             withdrawal,
             export,
             published,
+            stepping: Stepping::default(),
         })
     }
 }
@@ -165,7 +167,7 @@ fn version_of(version: u8) -> (u8, bool) {
     }
 }
 
-fn encode_share(share: Share, givers: &Givers, out: &mut Vec<u8>) {
+pub(crate) fn encode_share(share: Share, givers: &Givers, out: &mut Vec<u8>) {
     let mut encoded = share_bytes(share);
     encoded[0] |= (givers.iter().count() as u8) << GIVERS_SHIFT;
     out.extend_from_slice(&encoded);
@@ -188,7 +190,7 @@ fn share_bytes(share: Share) -> [u8; SHARE_LEN] {
     out
 }
 
-fn decode_share(version: u8, bytes: &[u8]) -> Option<(Share, Givers, &[u8])> {
+pub(crate) fn decode_share(version: u8, bytes: &[u8]) -> Option<(Share, Givers, &[u8])> {
     match version {
         1 => return Some((Share::Stranger(Source::V4([0; 4])), Givers::default(), bytes)),
         VERSION | WITH_EXPORT | WITH_SEVERAL => {}
@@ -264,7 +266,8 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
 }
 
-const VERSION: u8 = 2;
+/// The lowest version that says whose share it counts on.
+pub(crate) const VERSION: u8 = 2;
 const WITH_EXPORT: u8 = 3;
 const WITH_SEVERAL: u8 = 4;
 /// What published names add to a version.
@@ -350,6 +353,7 @@ mod tests {
                 withdrawal,
                 export,
                 published,
+                stepping: Stepping::default(),
             },
         )
     }

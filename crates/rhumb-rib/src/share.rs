@@ -60,6 +60,26 @@ pub enum Account {
     Source(Source),
 }
 
+impl Account {
+    /// The bytes by which a store finds it: a kind, and whose it is.
+    pub fn key(&self) -> Vec<u8> {
+        match self {
+            Self::Publisher(name) => [&[1], &name.0[..]].concat(),
+            Self::Admitted => vec![2],
+            Self::Strangers => vec![3],
+            Self::Source(Source::V4(address)) => [&[4], &address[..]].concat(),
+            Self::StrangersCapsules => vec![5],
+            Self::Source(Source::V6(site)) => [&[6], &site[..]].concat(),
+            Self::Below(name) => [&[7], &name.0[..]].concat(),
+        }
+    }
+
+    /// Whether everybody counts on it, so that it may be as large as the store.
+    pub fn is_of_all(&self) -> bool {
+        matches!(self, Self::Admitted | Self::Strangers | Self::StrangersCapsules)
+    }
+}
+
 /// How much is counted on an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Held {
@@ -124,8 +144,13 @@ impl Footprint {
         }
     }
 
+    /// About as many bytes as it takes on disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The accounts that it counts on.
-    fn accounts(&self) -> impl Iterator<Item = Account> {
+    pub fn accounts(&self) -> impl Iterator<Item = Account> {
         let of_share = match self.share {
             Share::Admitted => [Some(Account::Admitted), None, None],
             Share::Stranger(source) => {

@@ -1,0 +1,58 @@
+//! What the driver's errors mean to whoever runs a RIB.
+
+use std::error::Error;
+
+use rhumb_rib::RibError;
+use scylla::errors::{DbError, ExecutionError, NewSessionError, PrepareError, RequestAttemptError};
+
+use crate::CqlAddress;
+
+/// What became of a request.
+pub(crate) fn failed(error: ExecutionError) -> RibError {
+    use ExecutionError as E;
+    match &error {
+        E::RequestTimeout(_) => RibError::StoreTooSlow { source: Box::new(error) },
+        E::ConnectionPoolError(_) | E::EmptyPlan => {
+            RibError::StoreWithoutQuorum { source: Box::new(error) }
+        }
+        E::LastAttemptError(attempt)
+        | E::PrepareError(PrepareError::AllAttemptsFailed { first_attempt: attempt }) => {
+            attempt_failed(attempt)(Box::new(error))
+        }
+        _ => RibError::StoreFailed { source: Box::new(error) },
+    }
+}
+
+fn attempt_failed(attempt: &RequestAttemptError) -> fn(Box<dyn Error + Send + Sync>) -> RibError {
+    use RequestAttemptError as A;
+    match attempt {
+        A::DbError(DbError::Unavailable { .. }, _) | A::BrokenConnectionError(_) => {
+            |source| RibError::StoreWithoutQuorum { source }
+        }
+        A::DbError(DbError::ReadTimeout { .. } | DbError::WriteTimeout { .. }, _) => {
+            |source| RibError::StoreTooSlow { source }
+        }
+        A::DbError(DbError::Overloaded | DbError::RateLimitReached { .. }, _)
+        | A::UnableToAllocStreamId => |_| RibError::StoreOverloaded,
+        A::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
+            |source| RibError::StoreRefusesUser { source }
+        }
+        _ => |source| RibError::StoreFailed { source },
+    }
+}
+
+/// Why no session began.
+pub(crate) fn not_connected(address: &CqlAddress, error: NewSessionError) -> RibError {
+    let text = error.to_string();
+    let source = Box::new(error);
+    // The driver tells it in words alone: each node refuses on its own connection.
+    match text.contains("Authentication") || text.contains("authentication") {
+        true => RibError::StoreRefusesUser { source },
+        false => RibError::StoreUnreachable { nodes: address.nodes().join(","), source },
+    }
+}
+
+/// Anything else that should not be.
+pub(crate) fn other(error: impl Error + Send + Sync + 'static) -> RibError {
+    RibError::StoreFailed { source: Box::new(error) }
+}

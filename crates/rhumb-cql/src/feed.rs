@@ -1,0 +1,272 @@
+//! What other servers have changed, heard within a second.
+//!
+//! Four times a second a server reads which servers there are and, of each other one, the changes
+//! from the next number on. A write may become visible after a later one: the numbers in between are
+//! awaited until they can only be failures. Every name is told twice: as soon as it is heard, and once
+//! more when the write that it announces must have ended, since both are under way at once.
+//!
+//! Who could not read for longer than changes are kept is told so ([`Heard::Lost`]), as is who meets a
+//! server whose beginning it may have missed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_rib::RibError;
+use rhumb_wire::Name;
+use tokio::time::sleep;
+
+use crate::changes::{BLOCK, CHANGES_TTL_S};
+use crate::cluster::{Inner, Ready};
+use crate::failure::other;
+
+/// The changes of other servers.
+pub struct Feed {
+    inner: Arc<Inner>,
+    servers: HashMap<Vec<u8>, Followed>,
+    /// When everything was read last.
+    complete: Instant,
+    again: VecDeque<(Instant, Name)>,
+    heard: VecDeque<Heard>,
+}
+
+/// What was heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Heard {
+    /// The entries of these names are to be read again.
+    Names(Vec<Name>),
+    /// All removals are to be read again.
+    Removals,
+    /// Something may have been missed: nothing that is remembered may be used.
+    Lost,
+}
+
+/// How far one other server has been followed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Followed {
+    /// The least number that has not been heard.
+    next: i64,
+    /// Those above that have.
+    ahead: BTreeSet<i64>,
+    /// Since when the next one has been left out.
+    gap_since: Option<Instant>,
+    last_seen: Option<Instant>,
+}
+
+impl Feed {
+    pub(crate) async fn begin(inner: Arc<Inner>) -> Result<Self, RibError> {
+        let mut feed = Self {
+            inner,
+            servers: HashMap::new(),
+            complete: Instant::now(),
+            again: VecDeque::new(),
+            heard: VecDeque::new(),
+        };
+        let ready_inner = feed.inner.clone();
+        let ready = ready_inner.ready().await?;
+        ready.changes.be_present(&ready.statements).await?;
+        let all = servers(ready).await?;
+        for (server, next) in all.into_iter().filter(|(it, _)| *it != ready.changes.server) {
+            let followed =
+                Followed { next, last_seen: Some(Instant::now()), ..Followed::default() };
+            feed.servers.insert(server, followed);
+        }
+        Ok(feed)
+    }
+
+    /// Waits for the next thing that another server has changed. May be dropped while it waits, and
+    /// called again. What it tells, this handle has forgotten itself.
+    ///
+    /// # Errors
+    /// When the cluster does not answer; to be called again, nothing is lost by it.
+    pub async fn next(&mut self) -> Result<Heard, RibError> {
+        loop {
+            if let Some(heard) = self.heard.pop_front() {
+                match &heard {
+                    Heard::Names(names) => names.iter().for_each(|it| self.inner.seen.forget(it)),
+                    Heard::Lost => self.inner.seen.forget_all(),
+                    Heard::Removals => {}
+                }
+                return Ok(heard);
+            }
+            sleep(INTERVAL).await;
+            self.poll().await?;
+        }
+    }
+
+    async fn poll(&mut self) -> Result<(), RibError> {
+        let inner = self.inner.clone();
+        let ready = inner.ready().await?;
+        ready.changes.be_present(&ready.statements).await?;
+        let began = Instant::now();
+        let away = began.duration_since(self.complete);
+        for (server, number) in servers(ready).await? {
+            if server == ready.changes.server {
+                continue;
+            }
+            if let Some(followed) = self.servers.get_mut(&server) {
+                followed.last_seen = Some(began);
+                continue;
+            }
+            // One that is new has not changed anything yet, unless nobody looked for a while.
+            if number > 0 {
+                self.lose();
+            }
+            let followed = Followed { next: number, last_seen: Some(began), ..Followed::default() };
+            self.servers.insert(server, followed);
+        }
+        if away > LONGEST_AWAY {
+            self.lose();
+        }
+        let mut names = HashSet::new();
+        let mut has_removals = false;
+        for (server, followed) in &mut self.servers {
+            let read = read(ready, server, followed.next).await?;
+            for changed in followed.take(read, began) {
+                has_removals |= changed.is_empty();
+                names.extend(changed.as_chunks().0.iter().copied().map(Name));
+            }
+        }
+        let is_there = |followed: &Followed| {
+            followed.last_seen.is_some_and(|seen| began.duration_since(seen) < FOLLOWED_FOR)
+        };
+        self.servers.retain(|_, followed| is_there(followed));
+        self.complete = began;
+        self.tell(names, has_removals, began);
+        Ok(())
+    }
+
+    fn tell(&mut self, names: HashSet<Name>, has_removals: bool, now: Instant) {
+        if has_removals {
+            self.heard.push_back(Heard::Removals);
+        }
+        let mut told: Vec<Name> = names.iter().copied().collect();
+        while let Some((_, name)) =
+            self.again.pop_front_if(|(since, _)| now.duration_since(*since) >= WRITTEN_BY)
+        {
+            if !names.contains(&name) {
+                told.push(name);
+            }
+        }
+        self.again.extend(names.into_iter().map(|name| (now, name)));
+        if self.again.len() > MOST_AGAIN {
+            self.lose();
+        } else if !told.is_empty() {
+            self.heard.push_back(Heard::Names(told));
+        }
+    }
+
+    /// Nothing that was to be told matters beside this.
+    fn lose(&mut self) {
+        self.again.clear();
+        self.heard.clear();
+        self.heard.push_back(Heard::Lost);
+        self.heard.push_back(Heard::Removals);
+    }
+}
+
+impl Followed {
+    /// Takes what was read from the next number on, and returns what is new of it.
+    fn take(&mut self, read: BTreeMap<i64, Vec<u8>>, now: Instant) -> Vec<Vec<u8>> {
+        let mut fresh = Vec::new();
+        for (number, names) in read {
+            if number >= self.next && self.ahead.insert(number) {
+                fresh.push(names);
+            }
+        }
+        self.advance();
+        if self.ahead.is_empty() {
+            self.gap_since = None;
+            return fresh;
+        }
+        let since = *self.gap_since.get_or_insert(now);
+        if now.duration_since(since) >= WRITTEN_BY {
+            // What is missing has failed.
+            self.next = self.ahead.first().copied().unwrap_or(self.next);
+            self.advance();
+            self.gap_since = (!self.ahead.is_empty()).then_some(now);
+        }
+        fresh
+    }
+
+    fn advance(&mut self) {
+        let before = self.next;
+        while self.ahead.remove(&self.next) {
+            self.next += 1;
+        }
+        if self.next != before {
+            self.gap_since = None;
+        }
+    }
+}
+
+/// The other servers that are there, each with its next number.
+async fn servers(ready: &Ready) -> Result<Vec<(Vec<u8>, i64)>, RibError> {
+    let statements = &ready.statements;
+    let read = statements.read(&statements.read_servers, ()).await?;
+    let rows = read.rows::<(Vec<u8>, i64)>().map_err(other)?;
+    rows.map(|row| row.map_err(other)).collect()
+}
+
+/// The changes of a server from this number on: those in its block and in the next one.
+async fn read(ready: &Ready, server: &[u8], next: i64) -> Result<BTreeMap<i64, Vec<u8>>, RibError> {
+    let statements = &ready.statements;
+    let mut changes = BTreeMap::new();
+    let block = next / BLOCK;
+    // Most are under way at once where numbers end, so the next block has some only near it.
+    let blocks = if next % BLOCK >= BLOCK / 2 { block..=block + 1 } else { block..=block };
+    for block in blocks {
+        let read = statements.read(&statements.read_changes, (server, block, next)).await?;
+        for row in read.rows::<(i64, Vec<u8>)>().map_err(other)? {
+            let (number, names) = row.map_err(other)?;
+            changes.insert(number, names);
+        }
+    }
+    Ok(changes)
+}
+
+/// How often it is read.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// A write that has not been seen by then has failed: longer than a request is waited for.
+const WRITTEN_BY: Duration = Duration::from_secs(10);
+/// Half of what changes are kept for.
+const LONGEST_AWAY: Duration = Duration::from_secs(CHANGES_TTL_S as u64 / 2);
+/// For how long a server is followed that is there no more.
+const FOLLOWED_FOR: Duration = Duration::from_secs(CHANGES_TTL_S as u64);
+/// 32 MB; more is forgotten, with everything.
+const MOST_AGAIN: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(numbers: &[i64]) -> BTreeMap<i64, Vec<u8>> {
+        numbers.iter().map(|number| (*number, vec![*number as u8])).collect()
+    }
+
+    #[test]
+    fn a_number_that_comes_late_is_heard_and_none_twice() {
+        let now = Instant::now();
+        let mut followed = Followed::default();
+        assert_eq!(followed.take(read(&[0, 1, 3]), now), [[0], [1], [3]]);
+        assert_eq!(followed.next, 2);
+        assert!(followed.take(read(&[3]), now + WRITTEN_BY / 2).is_empty());
+        assert_eq!(followed.take(read(&[2, 3, 4]), now + WRITTEN_BY / 2), [[2], [4]]);
+        assert_eq!(followed, Followed { next: 5, ..Followed::default() });
+    }
+
+    #[test]
+    fn a_number_that_never_comes_is_given_up_when_it_must_have_failed() {
+        let now = Instant::now();
+        let mut followed = Followed::default();
+        assert_eq!(followed.take(read(&[1, 2, 5]), now).len(), 3);
+        let early = now + WRITTEN_BY - Duration::from_millis(1);
+        assert!(followed.take(read(&[1, 2, 5]), early).is_empty());
+        assert_eq!(followed.next, 0);
+        followed.take(BTreeMap::new(), now + WRITTEN_BY);
+        assert_eq!(followed.next, 3, "the next gap has its own time");
+        followed.take(BTreeMap::new(), now + 2 * WRITTEN_BY);
+        assert_eq!(followed.next, 6);
+    }
+}

@@ -1,0 +1,39 @@
+//! The store of a RIB over a cluster that speaks CQL: Apache Cassandra, ScyllaDB (decision 0093).
+//!
+//! Any number of RIB servers work on one cluster, and none holds anything that another lacks. Each
+//! register of an entry is a cell whose timestamp is made from the sequence of its statement
+//! ([`rhumb_rib::cells`]), so servers write at once and without locks, and the newest statement is in
+//! force in the end. All reads and writes are those of a quorum: what was acknowledged is seen by
+//! whoever asks next, through any server, while more than half of the replicas are up.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`Cluster`] | the handle: read, commit, count, page through |
+//! | [`Feed`] | what other servers have changed |
+//! | [`CqlAddress`], [`Credentials`] | where the cluster is, and as whom to speak to it |
+//! | `schema` | the tables, made and checked |
+//! | `clocks` | whether the nodes agree what time it is |
+//! | [`Counts`] | what happened, for metrics |
+
+#![forbid(unsafe_code)]
+
+mod accounts;
+mod address;
+mod changes;
+mod clocks;
+mod cluster;
+mod entries;
+mod failure;
+mod feed;
+mod metrics;
+mod removals;
+mod rows;
+mod schema;
+mod statements;
+
+pub use address::{CqlAddress, CqlAddressError, Credentials};
+pub use cluster::{Cluster, Options};
+pub use entries::{Page, PageMark};
+pub use feed::{Feed, Heard};
+pub use metrics::{Counts, Kind};
+pub use schema::Replication;

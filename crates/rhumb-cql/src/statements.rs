@@ -1,0 +1,237 @@
+//! All that is ever asked of the cluster, prepared once.
+//!
+//! Every write says its own timestamp, so it may be sent again whenever it is not known whether it
+//! arrived; the driver is told so, and asks a second node when the first is slow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_rib::RibError;
+use rhumb_rib::cells::Slot;
+use scylla::client::session::Session;
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryRowsResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::batch::{Batch, BatchStatement, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlValue;
+
+use crate::failure::{failed, other};
+
+/// A session with what is prepared on it.
+pub(crate) struct Statements {
+    session: Arc<Session>,
+    pub(crate) read_row: PreparedStatement,
+    pub(crate) read_rows: PreparedStatement,
+    write_cell: [PreparedStatement; COLUMNS.len()],
+    write_way: PreparedStatement,
+    delete_cell: [PreparedStatement; COLUMNS.len()],
+    delete_way: PreparedStatement,
+    pub(crate) read_address: PreparedStatement,
+    pub(crate) write_address: PreparedStatement,
+    pub(crate) delete_address: PreparedStatement,
+    pub(crate) read_account: PreparedStatement,
+    pub(crate) write_account: PreparedStatement,
+    pub(crate) delete_account: PreparedStatement,
+    pub(crate) write_change: PreparedStatement,
+    pub(crate) read_changes: PreparedStatement,
+    pub(crate) write_server: PreparedStatement,
+    pub(crate) read_servers: PreparedStatement,
+    pub(crate) read_removals: PreparedStatement,
+    pub(crate) read_removal: PreparedStatement,
+    pub(crate) write_removal: PreparedStatement,
+    pub(crate) delete_removal: PreparedStatement,
+}
+
+impl Statements {
+    /// Prepares all of them.
+    ///
+    /// # Errors
+    /// When the cluster does not answer, or knows a table otherwise.
+    pub(crate) async fn prepare(session: Arc<Session>, keyspace: &str) -> Result<Self, RibError> {
+        let prepare = async |text: &str| {
+            let text = text.replace("IN:", &format!("{keyspace}."));
+            let mut prepared = session.prepare(text).await.map_err(|it| failed(it.into()))?;
+            prepared.set_is_idempotent(true);
+            prepared.set_page_size(PAGE);
+            Ok::<_, RibError>(prepared)
+        };
+        let (mut write_cell, mut delete_cell) = (Vec::new(), Vec::new());
+        for (_, column) in COLUMNS {
+            let write = format!(
+                "UPDATE IN:names USING TIMESTAMP ? AND TTL ? SET {column} = ? WHERE name = ?"
+            );
+            write_cell.push(prepare(&write).await?);
+            let delete = format!("DELETE {column} FROM IN:names USING TIMESTAMP ? WHERE name = ?");
+            delete_cell.push(prepare(&delete).await?);
+        }
+        let whole = || RibError::StoreFailed { source: "a statement is missing".into() };
+        let mut read_account = prepare(
+            "SELECT COUNT(bytes), SUM(bytes) FROM IN:accounts WHERE account = ? AND bucket = ?",
+        )
+        .await?;
+        // A partition that everybody counts on may take its time.
+        read_account.set_request_timeout(Some(COUNTING));
+        Ok(Self {
+            read_row: prepare(&format!("SELECT {READ} FROM IN:names WHERE name = ?")).await?,
+            read_rows: prepare(&format!("SELECT {READ} FROM IN:names")).await?,
+            write_cell: write_cell.try_into().map_err(|_| whole())?,
+            write_way: prepare(
+                "UPDATE IN:names USING TIMESTAMP ? AND TTL ? SET several[?] = ? WHERE name = ?",
+            )
+            .await?,
+            delete_cell: delete_cell.try_into().map_err(|_| whole())?,
+            delete_way: prepare("DELETE several[?] FROM IN:names USING TIMESTAMP ? WHERE name = ?")
+                .await?,
+            read_address: prepare("SELECT name FROM IN:addresses WHERE beginning = ? LIMIT 1").await?,
+            write_address: prepare(
+                "INSERT INTO IN:addresses (beginning, name) VALUES (?, ?) USING TIMESTAMP ? AND TTL ?",
+            )
+            .await?,
+            delete_address: prepare(
+                "DELETE FROM IN:addresses USING TIMESTAMP ? WHERE beginning = ? AND name = ?",
+            )
+            .await?,
+            read_account,
+            write_account: prepare(
+                "INSERT INTO IN:accounts (account, bucket, name, bytes) VALUES (?, ?, ?, ?) \
+                 USING TIMESTAMP ? AND TTL ?",
+            )
+            .await?,
+            delete_account: prepare(
+                "DELETE FROM IN:accounts USING TIMESTAMP ? WHERE account = ? AND bucket = ? AND name = ?",
+            )
+            .await?,
+            write_change: prepare(
+                "INSERT INTO IN:changes (server, block, number, names) VALUES (?, ?, ?, ?) \
+                 USING TTL ?",
+            )
+            .await?,
+            read_changes: prepare(
+                "SELECT number, names FROM IN:changes WHERE server = ? AND block = ? AND number >= ?",
+            )
+            .await?,
+            write_server: prepare(
+                "INSERT INTO IN:servers (part, server, number) VALUES (0, ?, ?) USING TTL ?",
+            )
+            .await?,
+            read_servers: prepare("SELECT server, number FROM IN:servers WHERE part = 0").await?,
+            read_removals: prepare("SELECT removal FROM IN:removals WHERE part = 0").await?,
+            read_removal: prepare(
+                "SELECT removal FROM IN:removals WHERE part = 0 AND issuer = ? AND removed = ?",
+            )
+            .await?,
+            write_removal: prepare(
+                "UPDATE IN:removals USING TIMESTAMP ? AND TTL ? SET removal = ? \
+                 WHERE part = 0 AND issuer = ? AND removed = ?",
+            )
+            .await?,
+            delete_removal: prepare(
+                "DELETE removal FROM IN:removals USING TIMESTAMP ? \
+                 WHERE part = 0 AND issuer = ? AND removed = ?",
+            )
+            .await?,
+            session,
+        })
+    }
+
+    /// Writes, or reads some rows at most.
+    pub(crate) async fn ask(
+        &self,
+        prepared: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<Option<QueryRowsResult>, RibError> {
+        let answer = self.session.execute_unpaged(prepared, values).await.map_err(failed)?;
+        if answer.is_rows() { answer.into_rows_result().map(Some).map_err(other) } else { Ok(None) }
+    }
+
+    /// Reads all rows, or those of one page.
+    pub(crate) async fn read(
+        &self,
+        prepared: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<QueryRowsResult, RibError> {
+        let answer = self.session.execute_unpaged(prepared, values).await.map_err(failed)?;
+        answer.into_rows_result().map_err(other)
+    }
+
+    /// Reads one page of rows, and where the next one begins.
+    pub(crate) async fn read_page(
+        &self,
+        prepared: &PreparedStatement,
+        values: impl SerializeRow,
+        from: PagingState,
+    ) -> Result<(QueryRowsResult, Option<PagingState>), RibError> {
+        let answer = self.session.execute_single_page(prepared, values, from).await;
+        let (answer, next) = answer.map_err(failed)?;
+        let next = next.into_paging_control_flow().continue_value();
+        Ok((answer.into_rows_result().map_err(other)?, next))
+    }
+
+    /// Does all of it to one partition, which takes it as a whole.
+    pub(crate) async fn batch(&self, writes: Vec<Write>) -> Result<(), RibError> {
+        let (statements, values): (Vec<BatchStatement>, Vec<Vec<CqlValue>>) =
+            writes.into_iter().map(|Write(prepared, values)| (prepared.into(), values)).unzip();
+        let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+        batch.set_is_idempotent(true);
+        self.session.batch(&batch, values).await.map(drop).map_err(failed)
+    }
+
+    /// Writes a cell, to be kept for so many seconds.
+    pub(crate) fn write(
+        &self,
+        name: &[u8],
+        slot: Slot,
+        rank: i64,
+        ttl_s: i32,
+        value: Vec<u8>,
+    ) -> Write {
+        let (value, name) = (CqlValue::Blob(value), CqlValue::Blob(name.to_vec()));
+        let (rank, ttl_s) = (CqlValue::BigInt(rank), CqlValue::Int(ttl_s));
+        match slot {
+            Slot::Several(via) => {
+                let via = CqlValue::Blob(via.0.to_vec());
+                Write(self.write_way.clone(), vec![rank, ttl_s, via, value, name])
+            }
+            slot => Write(self.write_cell[column(slot)].clone(), vec![rank, ttl_s, value, name]),
+        }
+    }
+
+    /// Deletes a cell of this rank.
+    pub(crate) fn delete(&self, name: &[u8], slot: Slot, rank: i64) -> Write {
+        let (rank, name) = (CqlValue::BigInt(rank), CqlValue::Blob(name.to_vec()));
+        match slot {
+            Slot::Several(via) => {
+                Write(self.delete_way.clone(), vec![CqlValue::Blob(via.0.to_vec()), rank, name])
+            }
+            slot => Write(self.delete_cell[column(slot)].clone(), vec![rank, name]),
+        }
+    }
+}
+
+/// One statement of a batch, with its values.
+pub(crate) struct Write(PreparedStatement, Vec<CqlValue>);
+
+fn column(slot: Slot) -> usize {
+    let found = COLUMNS.iter().position(|(of, _)| *of == slot);
+    found.expect("invariant: every slot but that of a way has a column")
+}
+
+/// The columns of `names` but for the map of ways.
+const COLUMNS: [(Slot, &str); 9] = [
+    (Slot::Metadata, "metadata"),
+    (Slot::Bookkeeping, "book"),
+    (Slot::StepIn, "step"),
+    (Slot::Route, "route"),
+    (Slot::Locator, "locator"),
+    (Slot::Withdrawal, "withdrawal"),
+    (Slot::Export, "export"),
+    (Slot::Published, "published"),
+    (Slot::SeveralTo, "several_to"),
+];
+/// What is read of a row: those whose rank is when they were written, and those that have it within.
+const READ: &str = "name, metadata, WRITETIME(metadata), book, WRITETIME(book), step, WRITETIME(step), \
+                    route, locator, withdrawal, export, published, several_to, several";
+/// Rows of a page. The largest row has 20 kB.
+const PAGE: i32 = 500;
+const COUNTING: Duration = Duration::from_secs(10);

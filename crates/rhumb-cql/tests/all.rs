@@ -1,0 +1,6 @@
+//! The store in a cluster of three real nodes, whatever happens to them; and beside it the stores of
+//! one machine, which must do the same.
+
+mod cassandra;
+mod suite;
+mod world;

@@ -1,0 +1,186 @@
+//! Holders of names, what they say, and stores of all kinds behind one face.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rhumb_cql::{Cluster, Options, Replication};
+use rhumb_rib::store::{Change, RemovalChange, Store};
+use rhumb_rib::{Account, Entry, Held, RibError};
+use rhumb_trust::{Identity, Removal, Window};
+use rhumb_wire::certificate::Locator;
+use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
+use tokio::runtime::Runtime;
+
+use crate::cassandra::{Cassandra, cluster};
+
+/// Who publishes in these tests.
+pub(crate) const BY: Name = Name([9; 32]);
+
+/// Stores end what is over by the real clock.
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+pub(crate) struct Holder(pub(crate) Identity);
+
+impl Holder {
+    pub(crate) fn new() -> Self {
+        Self::of(Role::Node)
+    }
+
+    pub(crate) fn of(role: Role) -> Self {
+        Self(Identity::generate(role, 0).expect("a key"))
+    }
+
+    pub(crate) fn name(&self) -> Name {
+        self.0.name()
+    }
+
+    pub(crate) fn entry(&self) -> Entry {
+        Entry::new((**self.0.metadata()).clone(), BY)
+    }
+
+    pub(crate) fn say(&self, statement: Statement, sequence: u64) -> Certificate {
+        let window = Window::starting(now_s(), 600);
+        self.0.certify(statement, sequence, window).expect("signed")
+    }
+
+    pub(crate) fn route(&self, sequence: u64) -> Certificate {
+        self.say(Statement::Route { via: Name([1; 32]), scope: Scope::Any }, sequence)
+    }
+
+    pub(crate) fn way(&self, via: u8, sequence: u64) -> Certificate {
+        self.say(Statement::Route { via: Name([via; 32]), scope: Scope::Several }, sequence)
+    }
+
+    pub(crate) fn locator(&self, sequence: u64) -> Certificate {
+        let locator = Locator::new("192.0.2.1:4000".parse().expect("an address"));
+        self.say(Statement::Locator(locator.expect("usable")), sequence)
+    }
+
+    pub(crate) fn withdrawal(&self, sequence: u64) -> Certificate {
+        self.say(Statement::Withdrawal, sequence)
+    }
+
+    /// The entry after this was said, too.
+    pub(crate) fn after(&self, before: Option<Entry>, said: &Certificate) -> Entry {
+        let mut entry = before.unwrap_or_else(|| self.entry());
+        entry.admit(said, BY, now_s()).expect("newer");
+        entry
+    }
+
+    pub(crate) fn change(&self, said: &Certificate) -> Change {
+        (self.name(), Some(self.after(None, said)))
+    }
+}
+
+/// A store of any kind.
+pub(crate) enum AnyStore {
+    Blocking(Box<dyn Store>),
+    Cluster(Cluster),
+}
+
+impl AnyStore {
+    pub(crate) async fn entry(&mut self, name: &Name) -> Result<Option<Entry>, RibError> {
+        match self {
+            Self::Blocking(store) => store.entry(name),
+            Self::Cluster(cluster) => cluster.entry(name).await,
+        }
+    }
+
+    pub(crate) async fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+        match self {
+            Self::Blocking(store) => store.commit(changes),
+            Self::Cluster(cluster) => cluster.commit(changes).await,
+        }
+    }
+
+    pub(crate) async fn held(&mut self, account: &Account) -> Result<Held, RibError> {
+        match self {
+            Self::Blocking(store) => store.held(account),
+            Self::Cluster(cluster) => cluster.held(account).await,
+        }
+    }
+
+    pub(crate) async fn first_with(
+        &mut self,
+        beginning: &[u8; Name::ADDRESS_LEN],
+    ) -> Result<Option<Name>, RibError> {
+        match self {
+            Self::Blocking(store) => {
+                let mut before = Name([0; 32]);
+                before.0[..Name::ADDRESS_LEN].copy_from_slice(beginning);
+                let found = store.entries_after(Some(before), 1)?;
+                let name = found.first().map(|(name, _)| *name);
+                Ok(name.filter(|name| name.beginning() == *beginning))
+            }
+            Self::Cluster(cluster) => cluster.first_with(beginning).await,
+        }
+    }
+
+    /// All entries, in whatever order.
+    pub(crate) async fn all(&mut self) -> Result<Vec<(Name, Entry)>, RibError> {
+        match self {
+            Self::Blocking(store) => store.entries_after(None, usize::MAX),
+            Self::Cluster(cluster) => {
+                let (mut all, mut from) = (Vec::new(), None);
+                loop {
+                    let page = cluster.page(from.as_ref()).await?;
+                    assert!(page.damaged.is_empty());
+                    all.extend(page.entries);
+                    match page.next {
+                        Some(next) => from = Some(next),
+                        None => return Ok(all),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn commit_removals(
+        &mut self,
+        changes: &[RemovalChange],
+    ) -> Result<(), RibError> {
+        match self {
+            Self::Blocking(store) => store.commit_removals(changes),
+            Self::Cluster(cluster) => cluster.commit_removals(changes).await,
+        }
+    }
+
+    pub(crate) async fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {
+        match self {
+            Self::Blocking(store) => store.removals(),
+            Self::Cluster(cluster) => cluster.removals().await,
+        }
+    }
+
+    /// Waits for as long as what was counted is remembered.
+    pub(crate) async fn count_anew(&self) {
+        if let Self::Cluster(_) = self {
+            tokio::time::sleep(Duration::from_millis(1100)).await;
+        }
+    }
+}
+
+/// Runs a test against the cluster of this program, in a keyspace with tables; or says why not.
+pub(crate) fn with_cluster(test: impl AsyncFnOnce(&mut Cassandra)) {
+    match cluster() {
+        Ok(mut cluster) => {
+            let cluster = cluster.as_mut().expect("started");
+            let runtime = Runtime::new().expect("a runtime");
+            runtime.block_on(async {
+                let made = connect(cluster).await;
+                made.create_schema(&Replication::Nodes(3)).await.expect("tables");
+                test(cluster).await;
+            });
+        }
+        Err(reason) => println!("skipped: {reason}"),
+    }
+}
+
+/// Another server of the same cluster.
+pub(crate) async fn connect(cluster: &Cassandra) -> Cluster {
+    let connected = Cluster::connect(&cluster.address(KEYSPACE), Options::default()).await;
+    connected.expect("a connection")
+}
+
+pub(crate) const KEYSPACE: &str = "rib";
