@@ -172,7 +172,8 @@ impl Inner {
             return Ok(None);
         };
         let plan = row.plan(&after, now).map_err(|_| RibError::Shadowed { name })?;
-        let adds_ways = plan.cells.iter().any(|cell| matches!(cell.slot, Slot::Several(_)));
+        let is_way = |cell: &Cell| matches!(cell.slot, Slot::Several(_)) && !row.has(cell.slot);
+        let adds_ways = plan.cells.iter().any(is_way);
         if adds_ways && row.ways() >= MOST_WAYS {
             return Err(RibError::TooManyWays { name, most: MOST_WAYS });
         }

@@ -2,5 +2,9 @@
 //! one machine, which must do the same.
 
 mod cassandra;
+mod changes;
+mod faults;
+mod races;
+mod schema;
 mod suite;
 mod world;

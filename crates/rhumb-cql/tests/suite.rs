@@ -1,10 +1,13 @@
 //! What every store does, in memory, in a file, and in a cluster.
 
+use std::sync::Arc;
+
 use rhumb_rib::store::{Embedded, Memory};
 use rhumb_rib::{Account, Footprint, Held};
-use rhumb_wire::Name;
+use rhumb_trust::{Removal, Window};
+use rhumb_wire::{Name, Role};
 
-use crate::world::{AnyStore, BY, Holder, connect, with_cluster};
+use crate::world::{AnyStore, BY, Holder, connect, now_s, with_cluster};
 
 async fn what_is_committed_is_found(store: &mut AnyStore) {
     let holders = [(); 3].map(|()| Holder::new());
@@ -33,9 +36,9 @@ async fn what_is_removed_is_gone_and_counts_no_more(store: &mut AnyStore) {
     let mut changes = [first.change(&first.route(5)), second.change(&second.route(5))];
     for (_, entry) in &mut changes {
         let holder = entry.as_mut().unwrap();
-        let said = holder.route(crate::world::now_s()).unwrap().clone();
+        let said = holder.route(now_s()).unwrap().clone();
         let mut fresh = rhumb_rib::Entry::new(holder.metadata().clone(), publisher);
-        fresh.admit(&said, publisher, crate::world::now_s()).unwrap();
+        fresh.admit(&said, publisher, now_s()).unwrap();
         *holder = fresh;
     }
     store.commit(&changes).await.unwrap();
@@ -55,6 +58,58 @@ async fn what_is_removed_is_gone_and_counts_no_more(store: &mut AnyStore) {
     // It may come back with something newer.
     store.commit(&[first.change(&first.route(6))]).await.unwrap();
     assert!(store.entry(&first.name()).await.unwrap().is_some());
+}
+
+async fn the_newest_entry_takes_the_place_of_the_one_before(store: &mut AnyStore) {
+    let holder = Holder::new();
+    let name = holder.name();
+    let said = [holder.route(5), holder.route(6), holder.locator(7), holder.withdrawal(6)];
+    let mut entry = None;
+    for certificate in &said {
+        let after = holder.after(entry, certificate);
+        store.commit(&[(name, Some(after.clone()))]).await.unwrap();
+        let found = store.entry(&name).await.unwrap().unwrap();
+        assert_eq!(
+            found.routes(now_s()).collect::<Vec<_>>(),
+            after.routes(now_s()).collect::<Vec<_>>()
+        );
+        assert_eq!(found.locator(now_s()), after.locator(now_s()));
+        assert_eq!(found.withdrawal(now_s()), after.withdrawal(now_s()));
+        entry = Some(found);
+    }
+    let mut entry = entry.unwrap();
+    assert_eq!((entry.route(now_s()), entry.locator(now_s())), (None, Some(&said[2])));
+    // What was superseded is so after it was stored and read, too.
+    for certificate in [&said[0], &said[1], &said[3], &holder.route(6), &holder.locator(7)] {
+        let before = entry.clone();
+        if entry.admit(certificate, BY, now_s()) != Ok(rhumb_rib::Admission::Known) {
+            assert_eq!(entry, before, "{certificate:?}");
+        }
+    }
+    let ways = [holder.way(3, 10), holder.way(2, 11), holder.way(3, 12)];
+    for way in &ways {
+        entry = holder.after(Some(entry), way);
+        store.commit(&[(name, Some(entry.clone()))]).await.unwrap();
+    }
+    let found = store.entry(&name).await.unwrap().unwrap();
+    assert_eq!(found.routes(now_s()).collect::<Vec<_>>(), [&ways[1], &ways[2]]);
+}
+
+async fn removals_are_kept_by_who_said_them_of_whom(store: &mut AnyStore) {
+    let domain = Holder::of(Role::Domain);
+    let members = [Holder::new().name(), Holder::new().name()];
+    let removal = |member, sequence| {
+        let window = Window::starting(now_s(), 600);
+        let removal = Removal::sign(&domain.0, None, member, sequence, window).unwrap();
+        ((domain.name(), member), Some(Arc::new(removal.verify(now_s()).unwrap())))
+    };
+    store.commit_removals(&[removal(members[0], 5), removal(members[1], 6)]).await.unwrap();
+    store.commit_removals(&[removal(members[0], 7)]).await.unwrap();
+    store.commit_removals(&[((domain.name(), members[1]), None)]).await.unwrap();
+    let all = store.removals().await.unwrap().into_iter().flatten();
+    let own: Vec<Removal> = all.filter(|it| it.issuer() == domain.name()).collect();
+    let [left] = own.try_into().unwrap();
+    assert_eq!((left.removed(), left.certificate().sequence), (members[0], 7));
 }
 
 /// Every store, one after the other.
@@ -84,7 +139,12 @@ macro_rules! for_every_store {
     };
 }
 
-for_every_store!(what_is_committed_is_found, what_is_removed_is_gone_and_counts_no_more);
+for_every_store!(
+    what_is_committed_is_found,
+    what_is_removed_is_gone_and_counts_no_more,
+    the_newest_entry_takes_the_place_of_the_one_before,
+    removals_are_kept_by_who_said_them_of_whom
+);
 
 fn block_on(test: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(test);

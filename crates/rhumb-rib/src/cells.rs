@@ -148,6 +148,11 @@ impl Row {
         self.0.keys().filter(|slot| matches!(slot, Slot::Several(_))).count()
     }
 
+    /// Whether there is a cell in this slot.
+    pub fn has(&self, slot: Slot) -> bool {
+        self.0.contains_key(&slot)
+    }
+
     /// The entry that the row amounts to; `None` when nothing is known of the name, or no more. Of
     /// more ways than may be beside each other, which only servers that admit them at once can bring
     /// about, the newest are in force.

@@ -13,6 +13,7 @@ use std::net::TcpListener;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ pub(crate) struct Cassandra {
     folder: TempDir,
     program: PathBuf,
     nodes: [Option<Node>; NODES],
+    /// Whether a node has been ended or stopped since all were up.
+    is_disturbed: AtomicBool,
     storage_port: u16,
     cql_port: u16,
 }
@@ -88,7 +91,8 @@ impl Cassandra {
         let folder = tempfile::tempdir().expect("a folder");
         let [storage_port, cql_port] = free_ports();
         let nodes = Default::default();
-        let mut cluster = Self { folder, program, nodes, storage_port, cql_port };
+        let is_disturbed = AtomicBool::new(true);
+        let mut cluster = Self { folder, program, nodes, is_disturbed, storage_port, cql_port };
         for node in 0..NODES {
             cluster.write_settings(node);
             cluster.start_node(node);
@@ -110,8 +114,8 @@ impl Cassandra {
         let mut java = Command::new("sh");
         java.args(["-c", SHELL, "sh"]);
         java.args(settings::java(&folder, &self.program));
-        let mut shell =
-            java.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
+        java.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = java.spawn().expect("a process");
         let mut process = String::new();
         let output = shell.stdout.as_mut().expect("its output");
         BufReader::new(output).read_line(&mut process).expect("its number");
@@ -122,12 +126,14 @@ impl Cassandra {
     /// Ends a node at once, as if its machine had lost power.
     pub(crate) fn kill(&mut self, node: usize) {
         let Some(Node { mut shell, process }) = self.nodes[node].take() else { return };
+        self.is_disturbed.store(true, Ordering::Relaxed);
         signal(process, "KILL");
         shell.wait().expect("reaped");
     }
 
     /// Stops a node where it stands: its connections stay open and nothing comes back.
     pub(crate) fn stop(&self, node: usize) {
+        self.is_disturbed.store(true, Ordering::Relaxed);
         signal(self.process(node), "STOP");
     }
 
@@ -159,10 +165,14 @@ impl Cassandra {
             same = if (0..NODES).all(is_up) && changes == last { same + 1 } else { 0 };
             last = changes;
         }
+        self.is_disturbed.store(false, Ordering::Relaxed);
     }
 
     /// Starts what a test has ended, and lets go on what it has stopped.
     fn mend(&mut self) {
+        if !self.is_disturbed.load(Ordering::Relaxed) {
+            return;
+        }
         for node in 0..NODES {
             match self.nodes[node].as_mut().map(|node| node.shell.try_wait()) {
                 Some(Ok(None)) => self.go_on(node),
@@ -232,7 +242,10 @@ fn free_ports() -> [u16; 2] {
 
 /// By its number, which is that of a child of this process's own shell.
 fn signal(process: u32, signal: &str) {
-    let _ = Command::new("kill").arg(format!("-{signal}")).arg(process.to_string()).status();
+    let mut kill = Command::new("kill");
+    kill.arg(format!("-{signal}")).arg(process.to_string());
+    // One that has ended by itself needs none.
+    let _ = kill.stderr(Stdio::null()).status();
 }
 
 const VERSION: &str = "5.0.9";

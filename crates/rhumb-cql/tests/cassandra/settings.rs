@@ -88,6 +88,7 @@ pub(crate) fn java(folder: &Path, program: &Path) -> Vec<String> {
     words.extend(OPENS.map(|it| format!("--add-opens={it}=ALL-UNNAMED")));
     words.extend([
         format!("-Djava.io.tmpdir={folder}"),
+        format!("-XX:ErrorFile={folder}/crash"),
         format!("-javaagent:{agent}"),
         format!("-Dcassandra.config=file://{folder}/cassandra.yaml"),
         format!("-Dcassandra.storagedir={folder}/data"),
@@ -103,7 +104,8 @@ pub(crate) fn java(folder: &Path, program: &Path) -> Vec<String> {
 const TOKENS: [i64; super::NODES] =
     [-9_223_372_036_854_775_808, -3_074_457_345_618_258_603, 3_074_457_345_618_258_602];
 
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 19] = [
+    "-XX:-CreateCoredumpOnCrash",
     "-Xms384M",
     "-Xmx384M",
     "-Xmn96M",
