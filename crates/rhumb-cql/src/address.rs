@@ -107,7 +107,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads `USER:PASSWORD`, as it stands in a file or a variable: one line, whose end is left out.
+    /// Reads `USER:PASSWORD`, as it stands in a file or a variable: one line, whose end is left
+    /// out.
     pub fn parse(text: &str) -> Option<Self> {
         let (user, password) = text.trim_end_matches(['\r', '\n']).split_once(':')?;
         let is_line = !user.is_empty() && !password.contains(['\r', '\n']);

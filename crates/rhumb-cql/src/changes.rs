@@ -1,10 +1,10 @@
 //! What this server tells the others that it has changed.
 //!
-//! A server numbers its changes, one number for each commit, and writes them to partitions of its own.
-//! So nobody who reads them needs a clock: the next number is what is awaited, and a number that is
-//! left out is a write under way, or one that failed. That there is such a server, and how far it is,
-//! stands in a table that all servers read; a server is in it before it writes its first change, and
-//! nothing is acknowledged while that may be over.
+//! A server numbers its changes, one number for each commit, and writes them to partitions of its
+//! own. So nobody who reads them needs a clock: the next number is what is awaited, and a number
+//! that is left out is a write under way, or one that failed. That there is such a server, and how
+//! far it is, stands in a table that all servers read; a server is in it before it writes its first
+//! change, and nothing is acknowledged while that may be over.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 //!
 //! 1. [`Cluster::connect`] finds the nodes; nothing is asked of them yet.
 //! 2. [`Cluster::create_schema`] makes the tables, once for all servers.
-//! 3. [`Cluster::check_schema`] reads what they are and prepares what will be asked. All that follows
-//!    does so by itself where it has not been done.
+//! 3. [`Cluster::check_schema`] reads what they are and prepares what will be asked. All that
+//!    follows does so by itself where it has not been done.
 //! 4. Reads and commits, as many at once as [`Options::most_requests`]; what is more is refused at
 //!    once, so that whoever asks a server hears that it has too much to do instead of waiting.
 
@@ -21,8 +21,8 @@ use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::Consistency;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
-use crate::accounts::Accounts;
 use crate::changes::Changes;
+use crate::counted::Accounts;
 use crate::failure::not_connected;
 use crate::metrics::{Kind, Metrics};
 use crate::rows::Seen;
@@ -140,8 +140,8 @@ impl Cluster {
     /// Whether the tables are there and those of this version.
     ///
     /// # Errors
-    /// [`RibError::SchemaMissing`], [`RibError::SchemaOlder`], [`RibError::SchemaNewer`]; or when the
-    /// cluster does not answer.
+    /// [`RibError::SchemaMissing`], [`RibError::SchemaOlder`], [`RibError::SchemaNewer`]; or when
+    /// the cluster does not answer.
     pub async fn check_schema(&self) -> Result<(), RibError> {
         self.0.ready().await.map(drop)
     }
@@ -212,8 +212,8 @@ impl Inner {
     /// As many places as there are names in a commit, or a part of all: that many are then written
     /// at once.
     pub(crate) fn places(&self, names: usize) -> Result<(usize, OwnedSemaphorePermit), RibError> {
-        let most = (self.most_requests / COMMIT_PART).max(1);
-        let places = names.clamp(1, most);
+        let most = (self.most_requests / COMMIT_PART).min(self.requests.available_permits());
+        let places = names.clamp(1, most.max(1));
         let permit = self.requests.clone().try_acquire_many_owned(places as u32);
         Ok((places, permit.map_err(|_| RibError::StoreOverloaded)?))
     }
@@ -237,8 +237,8 @@ pub(crate) fn now() -> Written {
     Written { now_s: since.as_secs(), now_us }
 }
 
-/// For how many seconds a store is to keep what is kept until then: a minute longer, for clocks that
-/// differ; at least a second, and no longer than CQL knows.
+/// For how many seconds a store is to keep what is kept until then: a minute longer, for clocks
+/// that differ; at least a second, and no longer than CQL knows.
 pub(crate) fn ttl_s(keep_until_s: u64, now: Written) -> i32 {
     let seconds = keep_until_s.saturating_sub(now.now_s).saturating_add(CLOCKS_DIFFER_S);
     i32::try_from(seconds).unwrap_or(MAX_TTL_S).clamp(1, MAX_TTL_S)

@@ -1,14 +1,15 @@
 //! Entries: read, committed, paged through.
 //!
-//! A commit writes each name by itself, all at once, and is acknowledged when a quorum has every one:
+//! A commit writes each name by itself, all at once, and is acknowledged when a quorum has every
+//! one:
 //!
 //! 1. What has to be written is worked out against the row ([`Row::plan`]).
-//! 2. Where the name is counted and found by its address comes first, so that nothing is stored that
-//!    is not counted. Renewals mostly have nothing of it.
-//! 3. All cells of the name, in one write to its partition; and beside it, once for the commit, what
-//!    has changed, for other servers.
-//! 4. Where something could hide what was written, the row is read again: what is not in force is not
-//!    called stored.
+//! 2. Where the name is counted and found by its address comes first, so that nothing is stored
+//!    that is not counted. Renewals mostly have nothing of it.
+//! 3. All cells of the name, in one write to its partition; and beside it, once for the commit,
+//!    what has changed, for other servers.
+//! 4. Where something could hide what was written, the row is read again: what is not in force is
+//!    not called stored.
 
 use std::sync::Arc;
 
@@ -74,9 +75,9 @@ impl Cluster {
         self.0.timed(Kind::Read, self.0.first_with(beginning)).await
     }
 
-    /// Writes all changes, an absent entry meaning removal. When this returns `Ok`, a quorum has all
-    /// of them. After an error some may be written, or be written yet; to commit them again does no
-    /// harm. Entries that are past are not written.
+    /// Writes all changes, an absent entry meaning removal. When this returns `Ok`, a quorum has
+    /// all of them. After an error some may be written, or be written yet; to commit them again
+    /// does no harm. Entries that are past are not written.
     ///
     /// # Errors
     /// As [`Cluster::entry`]; [`RibError::Shadowed`] when a newer statement hides what was written,
@@ -85,8 +86,8 @@ impl Cluster {
         self.0.timed(Kind::Write, commit(&self.0, changes)).await
     }
 
-    /// Some hundred entries from there on, or from the first. What is written meanwhile may be missed
-    /// or not. Entries whose time is over are left out.
+    /// Some hundred entries from there on, or from the first. What is written meanwhile may be
+    /// missed or not. Entries whose time is over are left out.
     ///
     /// # Errors
     /// As [`Cluster::entry`].
@@ -206,7 +207,8 @@ impl Inner {
         ready.statements.batch(cells.iter().map(write).collect()).await
     }
 
-    /// Reads what was written, and writes it again where what others wrote meanwhile is kept longer.
+    /// Reads what was written, and writes it again where what others wrote meanwhile is kept
+    /// longer.
     async fn read_back(
         &self,
         ready: &Ready,

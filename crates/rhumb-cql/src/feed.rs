@@ -1,12 +1,13 @@
 //! What other servers have changed, heard within a second.
 //!
 //! Four times a second a server reads which servers there are and, of each other one, the changes
-//! from the next number on. A write may become visible after a later one: the numbers in between are
-//! awaited until they can only be failures. Every name is told twice: as soon as it is heard, and once
-//! more when the write that it announces must have ended, since both are under way at once.
+//! from the next number on. A write may become visible after a later one: the numbers in between
+//! are awaited until they can only be failures. Every name is told twice: as soon as it is heard,
+//! and once more when the write that it announces must have ended, since both are under way at
+//! once.
 //!
-//! Who could not read for longer than changes are kept is told so ([`Heard::Lost`]), as is who meets a
-//! server whose beginning it may have missed.
+//! Who could not read for longer than changes are kept is told so ([`Heard::Lost`]), as is who
+//! meets a server whose beginning it may have missed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_rib::RibError;
 use rhumb_wire::Name;
+use scylla::response::PagingState;
 use tokio::time::sleep;
 
 use crate::changes::{BLOCK, CHANGES_TTL_S};
@@ -209,23 +211,33 @@ async fn servers(ready: &Ready) -> Result<Vec<(Vec<u8>, i64)>, RibError> {
     rows.map(|row| row.map_err(other)).collect()
 }
 
-/// The changes of a server from this number on: those in its block and in the next one.
+/// The changes of a server from this number on: those in its block and in the next one, or as many
+/// of them as are enough for once.
 async fn read(ready: &Ready, server: &[u8], next: i64) -> Result<BTreeMap<i64, Vec<u8>>, RibError> {
     let statements = &ready.statements;
-    let mut changes = BTreeMap::new();
+    let (mut changes, mut bytes) = (BTreeMap::new(), 0);
     let block = next / BLOCK;
-    // Most are under way at once where numbers end, so the next block has some only near it.
+    // Few are under way at once, so the next block has some only when this one is near its end.
     let blocks = if next % BLOCK >= BLOCK / 2 { block..=block + 1 } else { block..=block };
     for block in blocks {
-        let read = statements.read(&statements.read_changes, (server, block, next)).await?;
-        for row in read.rows::<(i64, Vec<u8>)>().map_err(other)? {
-            let (number, names) = row.map_err(other)?;
-            changes.insert(number, names);
+        let mut from = Some(PagingState::start());
+        while let Some(page) = from.take_if(|_| bytes < MOST_BYTES) {
+            let of_block = (server, block, next);
+            let (read, next_page) =
+                statements.read_page(&statements.read_changes, of_block, page).await?;
+            for row in read.rows::<(i64, Vec<u8>)>().map_err(other)? {
+                let (number, names) = row.map_err(other)?;
+                bytes += names.len();
+                changes.insert(number, names);
+            }
+            from = next_page;
         }
     }
     Ok(changes)
 }
 
+/// What is read of one server at a time; somewhat more, since pages are read whole.
+const MOST_BYTES: usize = 8 << 20;
 /// How often it is read.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// A write that has not been seen by then has failed: longer than a request is waited for.

@@ -2,9 +2,9 @@
 //!
 //! Any number of RIB servers work on one cluster, and none holds anything that another lacks. Each
 //! register of an entry is a cell whose timestamp is made from the sequence of its statement
-//! ([`rhumb_rib::cells`]), so servers write at once and without locks, and the newest statement is in
-//! force in the end. All reads and writes are those of a quorum: what was acknowledged is seen by
-//! whoever asks next, through any server, while more than half of the replicas are up.
+//! ([`rhumb_rib::cells`]), so servers write at once and without locks, and the newest statement is
+//! in force in the end. All reads and writes are those of a quorum: what was acknowledged is seen
+//! by whoever asks next, through any server, while more than half of the replicas are up.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -22,6 +22,7 @@ mod address;
 mod changes;
 mod clocks;
 mod cluster;
+mod counted;
 mod entries;
 mod failure;
 mod feed;

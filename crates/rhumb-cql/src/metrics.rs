@@ -64,12 +64,9 @@ impl Metrics {
             Kind::Read => (&self.reads, &self.read_ms),
             Kind::Write => (&self.commits, &self.commit_ms),
         };
-        let error = match result {
-            Ok(_) => {
-                add_one(&histogram[step_of(took)]);
-                return add_one(count);
-            }
-            Err(error) => error,
+        let Err(error) = result else {
+            add_one(&histogram[step_of(took)]);
+            return add_one(count);
         };
         add_one(match error {
             RibError::Shadowed { .. } => &self.shadowed,

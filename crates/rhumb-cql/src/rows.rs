@@ -1,7 +1,8 @@
 //! Rows as they are read, and those that this server has seen lately.
 //!
-//! What is remembered here answers nobody: it only tells which cells need not be written again. A row
-//! that another server has changed since costs at worst a write too many, since newer cells win.
+//! What is remembered here answers nobody: it only tells which cells need not be written again. A
+//! row that another server has changed since costs at worst a write too many, since newer cells
+//! win.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;

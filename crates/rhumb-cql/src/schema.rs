@@ -1,4 +1,5 @@
-//! The tables of a RIB in its keyspace: what they are, how they are made, what is wrong with others.
+//! The tables of a RIB in its keyspace: what they are, how they are made, what is wrong with
+//! others.
 //!
 //! | table | partition | row | holds | kept for |
 //! |---|---|---|---|---|

@@ -23,9 +23,10 @@ pub(crate) struct Statements {
     session: Arc<Session>,
     pub(crate) read_row: PreparedStatement,
     pub(crate) read_rows: PreparedStatement,
-    write_cell: [PreparedStatement; COLUMNS.len()],
+    /// In the order of the columns.
+    write_cell: Vec<PreparedStatement>,
     write_way: PreparedStatement,
-    delete_cell: [PreparedStatement; COLUMNS.len()],
+    delete_cell: Vec<PreparedStatement>,
     delete_way: PreparedStatement,
     pub(crate) read_address: PreparedStatement,
     pub(crate) write_address: PreparedStatement,
@@ -58,79 +59,36 @@ impl Statements {
         };
         let (mut write_cell, mut delete_cell) = (Vec::new(), Vec::new());
         for (_, column) in COLUMNS {
-            let write = format!(
-                "UPDATE IN:names USING TIMESTAMP ? AND TTL ? SET {column} = ? WHERE name = ?"
-            );
+            let set = format!("SET {column} = ? WHERE name = ?");
+            let write = format!("UPDATE IN:names USING TIMESTAMP ? AND TTL ? {set}");
             write_cell.push(prepare(&write).await?);
             let delete = format!("DELETE {column} FROM IN:names USING TIMESTAMP ? WHERE name = ?");
             delete_cell.push(prepare(&delete).await?);
         }
-        let whole = || RibError::StoreFailed { source: "a statement is missing".into() };
-        let mut read_account = prepare(
-            "SELECT COUNT(bytes), SUM(bytes) FROM IN:accounts WHERE account = ? AND bucket = ?",
-        )
-        .await?;
+        let mut read_account = prepare(READ_ACCOUNT).await?;
         // A partition that everybody counts on may take its time.
         read_account.set_request_timeout(Some(COUNTING));
         Ok(Self {
             read_row: prepare(&format!("SELECT {READ} FROM IN:names WHERE name = ?")).await?,
             read_rows: prepare(&format!("SELECT {READ} FROM IN:names")).await?,
-            write_cell: write_cell.try_into().map_err(|_| whole())?,
-            write_way: prepare(
-                "UPDATE IN:names USING TIMESTAMP ? AND TTL ? SET several[?] = ? WHERE name = ?",
-            )
-            .await?,
-            delete_cell: delete_cell.try_into().map_err(|_| whole())?,
-            delete_way: prepare("DELETE several[?] FROM IN:names USING TIMESTAMP ? WHERE name = ?")
-                .await?,
-            read_address: prepare("SELECT name FROM IN:addresses WHERE beginning = ? LIMIT 1").await?,
-            write_address: prepare(
-                "INSERT INTO IN:addresses (beginning, name) VALUES (?, ?) USING TIMESTAMP ? AND TTL ?",
-            )
-            .await?,
-            delete_address: prepare(
-                "DELETE FROM IN:addresses USING TIMESTAMP ? WHERE beginning = ? AND name = ?",
-            )
-            .await?,
+            write_cell,
+            write_way: prepare(WRITE_WAY).await?,
+            delete_cell,
+            delete_way: prepare(DELETE_WAY).await?,
+            read_address: prepare(READ_ADDRESS).await?,
+            write_address: prepare(WRITE_ADDRESS).await?,
+            delete_address: prepare(DELETE_ADDRESS).await?,
             read_account,
-            write_account: prepare(
-                "INSERT INTO IN:accounts (account, bucket, name, bytes) VALUES (?, ?, ?, ?) \
-                 USING TIMESTAMP ? AND TTL ?",
-            )
-            .await?,
-            delete_account: prepare(
-                "DELETE FROM IN:accounts USING TIMESTAMP ? WHERE account = ? AND bucket = ? AND name = ?",
-            )
-            .await?,
-            write_change: prepare(
-                "INSERT INTO IN:changes (server, block, number, names) VALUES (?, ?, ?, ?) \
-                 USING TTL ?",
-            )
-            .await?,
-            read_changes: prepare(
-                "SELECT number, names FROM IN:changes WHERE server = ? AND block = ? AND number >= ?",
-            )
-            .await?,
-            write_server: prepare(
-                "INSERT INTO IN:servers (part, server, number) VALUES (0, ?, ?) USING TTL ?",
-            )
-            .await?,
+            write_account: prepare(WRITE_ACCOUNT).await?,
+            delete_account: prepare(DELETE_ACCOUNT).await?,
+            write_change: prepare(WRITE_CHANGE).await?,
+            read_changes: prepare(READ_CHANGES).await?,
+            write_server: prepare(WRITE_SERVER).await?,
             read_servers: prepare("SELECT server, number FROM IN:servers WHERE part = 0").await?,
             read_removals: prepare("SELECT removal FROM IN:removals WHERE part = 0").await?,
-            read_removal: prepare(
-                "SELECT removal FROM IN:removals WHERE part = 0 AND issuer = ? AND removed = ?",
-            )
-            .await?,
-            write_removal: prepare(
-                "UPDATE IN:removals USING TIMESTAMP ? AND TTL ? SET removal = ? \
-                 WHERE part = 0 AND issuer = ? AND removed = ?",
-            )
-            .await?,
-            delete_removal: prepare(
-                "DELETE removal FROM IN:removals USING TIMESTAMP ? \
-                 WHERE part = 0 AND issuer = ? AND removed = ?",
-            )
-            .await?,
+            read_removal: prepare(READ_REMOVAL).await?,
+            write_removal: prepare(WRITE_REMOVAL).await?,
+            delete_removal: prepare(DELETE_REMOVAL).await?,
             session,
         })
     }
@@ -229,9 +187,37 @@ const COLUMNS: [(Slot, &str); 9] = [
     (Slot::Published, "published"),
     (Slot::SeveralTo, "several_to"),
 ];
-/// What is read of a row: those whose rank is when they were written, and those that have it within.
+/// What is read of a row: those whose rank is when they were written, and those that have it
+/// within.
 const READ: &str = "name, metadata, WRITETIME(metadata), book, WRITETIME(book), step, WRITETIME(step), \
                     route, locator, withdrawal, export, published, several_to, several";
 /// Rows of a page. The largest row has 20 kB.
 const PAGE: i32 = 500;
 const COUNTING: Duration = Duration::from_secs(10);
+
+const WRITE_WAY: &str =
+    "UPDATE IN:names USING TIMESTAMP ? AND TTL ? SET several[?] = ? WHERE name = ?";
+const DELETE_WAY: &str = "DELETE several[?] FROM IN:names USING TIMESTAMP ? WHERE name = ?";
+const READ_ADDRESS: &str = "SELECT name FROM IN:addresses WHERE beginning = ? LIMIT 1";
+const WRITE_ADDRESS: &str =
+    "INSERT INTO IN:addresses (beginning, name) VALUES (?, ?) USING TIMESTAMP ? AND TTL ?";
+const DELETE_ADDRESS: &str =
+    "DELETE FROM IN:addresses USING TIMESTAMP ? WHERE beginning = ? AND name = ?";
+const READ_ACCOUNT: &str =
+    "SELECT COUNT(bytes), SUM(bytes) FROM IN:accounts WHERE account = ? AND bucket = ?";
+const WRITE_ACCOUNT: &str = "INSERT INTO IN:accounts (account, bucket, name, bytes) VALUES (?, ?, ?, ?) \
+                             USING TIMESTAMP ? AND TTL ?";
+const DELETE_ACCOUNT: &str = "DELETE FROM IN:accounts USING TIMESTAMP ? \
+                              WHERE account = ? AND bucket = ? AND name = ?";
+const WRITE_CHANGE: &str =
+    "INSERT INTO IN:changes (server, block, number, names) VALUES (?, ?, ?, ?) USING TTL ?";
+const READ_CHANGES: &str =
+    "SELECT number, names FROM IN:changes WHERE server = ? AND block = ? AND number >= ?";
+const WRITE_SERVER: &str =
+    "INSERT INTO IN:servers (part, server, number) VALUES (0, ?, ?) USING TTL ?";
+const READ_REMOVAL: &str =
+    "SELECT removal FROM IN:removals WHERE part = 0 AND issuer = ? AND removed = ?";
+const WRITE_REMOVAL: &str = "UPDATE IN:removals USING TIMESTAMP ? AND TTL ? SET removal = ? \
+                             WHERE part = 0 AND issuer = ? AND removed = ?";
+const DELETE_REMOVAL: &str = "DELETE removal FROM IN:removals USING TIMESTAMP ? \
+                              WHERE part = 0 AND issuer = ? AND removed = ?";

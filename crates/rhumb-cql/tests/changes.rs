@@ -15,7 +15,7 @@ use crate::world::{Holder, connect, with_cluster};
 async fn hear(feed: &mut Feed, awaited: &[Name]) -> BTreeSet<Name> {
     let mut heard = BTreeSet::new();
     while !awaited.iter().all(|name| heard.contains(name)) {
-        match timeout(PATIENCE, feed.next()).await.expect("in time").unwrap() {
+        match timeout(PATIENCE, feed.next()).await.expect("in time").expect("an answer") {
             Heard::Names(names) => heard.extend(names),
             Heard::Lost => panic!("nothing was missed"),
             _ => {}

@@ -1,5 +1,6 @@
-//! Nodes that die, stop, fill up, or cannot reach each other: what was acknowledged is there and stays,
-//! answers go on where more than half of the nodes are, and where they are not the error says so.
+//! Nodes that die, stop, fill up, or cannot reach each other: what was acknowledged is there and
+//! stays, answers go on where more than half of the nodes are, and where they are not the error
+//! says so.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ impl Published {
     async fn check(&self, server: &Cluster) {
         assert!(self.acknowledged.len() >= 20, "{:?}", self.errors);
         for (name, acknowledged) in &self.acknowledged {
-            let entry = server.entry(name).await.unwrap().expect("an entry");
+            let entry = server.entry(name).await.expect("an answer").expect("an entry");
             let route = entry.route(now_s()).expect("a route").sequence;
             assert!(route >= *acknowledged, "{name}: {route}, {acknowledged} acknowledged");
         }
@@ -108,6 +109,20 @@ fn a_node_killed_under_load_costs_no_answer_and_comes_back_with_nothing_older() 
         cluster.stop(0);
         published.check(&connect_without(cluster, 0).await).await;
         cluster.go_on(0);
+    });
+}
+
+#[test]
+fn what_was_acknowledged_outlives_all_nodes_killed_at_once() {
+    with_cluster(async |cluster| {
+        let load = Load::begin(cluster).await;
+        sleep(Duration::from_secs(2)).await;
+        (0..3).for_each(|node| cluster.kill(node));
+        sleep(Duration::from_millis(500)).await;
+        let published = load.end().await;
+        (0..3).for_each(|node| cluster.start_node(node));
+        cluster.settle();
+        published.check(&connect(cluster).await).await;
     });
 }
 
@@ -240,7 +255,8 @@ fn a_node_without_room_costs_no_answer_and_nothing_that_was_stored() {
         cluster.stop(0);
         published.check(&connect_without(cluster, 0).await).await;
         cluster.go_on(0);
-        // Its disk is gone with the test; it comes back with what it had before, and is told the rest.
+        // Its disk is gone with the test; it comes back with what it had before, and is told the
+        // rest.
         cluster.kill(2);
     });
 }
@@ -272,6 +288,7 @@ async fn connect_without(cluster: &Cassandra, node: usize) -> Cluster {
     let nodes: Vec<String> = address.nodes().to_vec();
     let nodes = nodes.iter().enumerate().filter(|(at, _)| *at != node).map(|(_, it)| it.as_str());
     let nodes = nodes.collect::<Vec<_>>().join(",");
-    let address: CqlAddress = format!("cql://{nodes}/{}", address.keyspace()).parse().unwrap();
+    let address: CqlAddress =
+        format!("cql://{nodes}/{}", address.keyspace()).parse().expect("an address");
     Cluster::connect(&address, Options::default()).await.expect("a connection")
 }

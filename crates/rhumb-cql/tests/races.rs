@@ -1,5 +1,5 @@
-//! Servers that write the same names at once: the newest statement is in force in the end, nothing that
-//! was withdrawn comes back, and what is not in force is not called stored.
+//! Servers that write the same names at once: the newest statement is in force in the end, nothing
+//! that was withdrawn comes back, and what is not in force is not called stored.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::world::{BY, Holder, KEYSPACE, connect, now_s, with_cluster};
 fn said(entry: &Entry) -> (Vec<Certificate>, [Option<Certificate>; 3]) {
     let now_s = now_s();
     let one = [entry.locator(now_s), entry.export(now_s), entry.withdrawal(now_s)];
-    (entry.routes(now_s).cloned().collect(), one.map(|it| it.cloned()))
+    (entry.routes(now_s).cloned().collect(), one.map(Option::<&_>::cloned))
 }
 
 #[test]

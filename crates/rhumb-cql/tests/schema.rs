@@ -1,5 +1,5 @@
-//! What is wrong with a store is said before it is used: tables, nodes, clocks; and what is too much at
-//! once is refused at once.
+//! What is wrong with a store is said before it is used: tables, nodes, clocks; and what is too
+//! much at once is refused at once.
 
 use rhumb_cql::{Cluster, CqlAddress, Options, Replication};
 use rhumb_rib::RibError;
@@ -12,11 +12,13 @@ use crate::world::{Holder, connect, with_cluster};
 
 async fn session(cluster: &Cassandra) -> Session {
     let address = cluster.address("none");
-    SessionBuilder::new().known_nodes(address.nodes()).build().await.unwrap()
+    SessionBuilder::new().known_nodes(address.nodes()).build().await.expect("a connection")
 }
 
 async fn check(cluster: &Cassandra, keyspace: &str) -> Result<(), RibError> {
-    let connected = Cluster::connect(&cluster.address(keyspace), Options::default()).await.unwrap();
+    let connected = Cluster::connect(&cluster.address(keyspace), Options::default())
+        .await
+        .expect("a connection");
     connected.check_schema().await
 }
 

@@ -19,15 +19,15 @@ async fn what_is_committed_is_found(store: &mut AnyStore) {
     }
     let changes: Vec<_> =
         entries.iter().map(|(name, entry)| (*name, Some(entry.clone()))).collect();
-    store.commit(&changes).await.unwrap();
+    store.commit(&changes).await.expect("an answer");
     for (name, entry) in &entries {
-        assert_eq!(store.entry(name).await.unwrap().as_ref(), Some(entry));
-        assert_eq!(store.first_with(&name.beginning()).await.unwrap(), Some(*name));
+        assert_eq!(store.entry(name).await.expect("an answer").as_ref(), Some(entry));
+        assert_eq!(store.first_with(&name.beginning()).await.expect("an answer"), Some(*name));
     }
-    let all = store.all().await.unwrap();
+    let all = store.all().await.expect("an answer");
     assert!(entries.iter().all(|entry| all.contains(entry)), "{all:?}");
-    assert_eq!(store.entry(&Name([5; 32])).await.unwrap(), None);
-    assert_eq!(store.first_with(&[5; 15]).await.unwrap(), None);
+    assert_eq!(store.entry(&Name([5; 32])).await.expect("an answer"), None);
+    assert_eq!(store.first_with(&[5; 15]).await.expect("an answer"), None);
 }
 
 async fn what_is_removed_is_gone_and_counts_no_more(store: &mut AnyStore) {
@@ -35,29 +35,29 @@ async fn what_is_removed_is_gone_and_counts_no_more(store: &mut AnyStore) {
     let (first, second) = (Holder::new(), Holder::new());
     let mut changes = [first.change(&first.route(5)), second.change(&second.route(5))];
     for (_, entry) in &mut changes {
-        let holder = entry.as_mut().unwrap();
-        let said = holder.route(now_s()).unwrap().clone();
+        let holder = entry.as_mut().expect("is there");
+        let said = holder.route(now_s()).expect("is there").clone();
         let mut fresh = rhumb_rib::Entry::new(holder.metadata().clone(), publisher);
-        fresh.admit(&said, publisher, now_s()).unwrap();
+        fresh.admit(&said, publisher, now_s()).expect("is there");
         *holder = fresh;
     }
-    store.commit(&changes).await.unwrap();
-    let bytes = |at: usize| Footprint::of(changes[at].1.as_ref().unwrap()).bytes();
+    store.commit(&changes).await.expect("an answer");
+    let bytes = |at: usize| Footprint::of(changes[at].1.as_ref().expect("is there")).bytes();
     let account = Account::Publisher(publisher);
     store.count_anew().await;
     let both = Held { names: 2, bytes: bytes(0) + bytes(1) };
-    assert_eq!(store.held(&account).await.unwrap(), both);
-    store.commit(&[(first.name(), None)]).await.unwrap();
-    assert_eq!(store.entry(&first.name()).await.unwrap(), None);
-    assert_eq!(store.first_with(&first.name().beginning()).await.unwrap(), None);
+    assert_eq!(store.held(&account).await.expect("an answer"), both);
+    store.commit(&[(first.name(), None)]).await.expect("an answer");
+    assert_eq!(store.entry(&first.name()).await.expect("an answer"), None);
+    assert_eq!(store.first_with(&first.name().beginning()).await.expect("an answer"), None);
     store.count_anew().await;
     let one = Held { names: 1, bytes: bytes(1) };
-    assert_eq!(store.held(&account).await.unwrap(), one);
-    assert!(store.held(&Account::Admitted).await.unwrap().names >= 1);
-    assert_eq!(store.held(&Account::Below(BY)).await.unwrap(), Held::default());
+    assert_eq!(store.held(&account).await.expect("an answer"), one);
+    assert!(store.held(&Account::Admitted).await.expect("an answer").names >= 1);
+    assert_eq!(store.held(&Account::Below(BY)).await.expect("an answer"), Held::default());
     // It may come back with something newer.
-    store.commit(&[first.change(&first.route(6))]).await.unwrap();
-    assert!(store.entry(&first.name()).await.unwrap().is_some());
+    store.commit(&[first.change(&first.route(6))]).await.expect("an answer");
+    assert!(store.entry(&first.name()).await.expect("an answer").is_some());
 }
 
 async fn the_newest_entry_takes_the_place_of_the_one_before(store: &mut AnyStore) {
@@ -67,8 +67,8 @@ async fn the_newest_entry_takes_the_place_of_the_one_before(store: &mut AnyStore
     let mut entry = None;
     for certificate in &said {
         let after = holder.after(entry, certificate);
-        store.commit(&[(name, Some(after.clone()))]).await.unwrap();
-        let found = store.entry(&name).await.unwrap().unwrap();
+        store.commit(&[(name, Some(after.clone()))]).await.expect("an answer");
+        let found = store.entry(&name).await.expect("an answer").expect("is there");
         assert_eq!(
             found.routes(now_s()).collect::<Vec<_>>(),
             after.routes(now_s()).collect::<Vec<_>>()
@@ -77,7 +77,7 @@ async fn the_newest_entry_takes_the_place_of_the_one_before(store: &mut AnyStore
         assert_eq!(found.withdrawal(now_s()), after.withdrawal(now_s()));
         entry = Some(found);
     }
-    let mut entry = entry.unwrap();
+    let mut entry = entry.expect("is there");
     assert_eq!((entry.route(now_s()), entry.locator(now_s())), (None, Some(&said[2])));
     // What was superseded is so after it was stored and read, too.
     for certificate in [&said[0], &said[1], &said[3], &holder.route(6), &holder.locator(7)] {
@@ -89,9 +89,9 @@ async fn the_newest_entry_takes_the_place_of_the_one_before(store: &mut AnyStore
     let ways = [holder.way(3, 10), holder.way(2, 11), holder.way(3, 12)];
     for way in &ways {
         entry = holder.after(Some(entry), way);
-        store.commit(&[(name, Some(entry.clone()))]).await.unwrap();
+        store.commit(&[(name, Some(entry.clone()))]).await.expect("an answer");
     }
-    let found = store.entry(&name).await.unwrap().unwrap();
+    let found = store.entry(&name).await.expect("an answer").expect("is there");
     assert_eq!(found.routes(now_s()).collect::<Vec<_>>(), [&ways[1], &ways[2]]);
 }
 
@@ -100,15 +100,18 @@ async fn removals_are_kept_by_who_said_them_of_whom(store: &mut AnyStore) {
     let members = [Holder::new().name(), Holder::new().name()];
     let removal = |member, sequence| {
         let window = Window::starting(now_s(), 600);
-        let removal = Removal::sign(&domain.0, None, member, sequence, window).unwrap();
-        ((domain.name(), member), Some(Arc::new(removal.verify(now_s()).unwrap())))
+        let removal = Removal::sign(&domain.0, None, member, sequence, window).expect("is there");
+        ((domain.name(), member), Some(Arc::new(removal.verify(now_s()).expect("is there"))))
     };
-    store.commit_removals(&[removal(members[0], 5), removal(members[1], 6)]).await.unwrap();
-    store.commit_removals(&[removal(members[0], 7)]).await.unwrap();
-    store.commit_removals(&[((domain.name(), members[1]), None)]).await.unwrap();
-    let all = store.removals().await.unwrap().into_iter().flatten();
+    store
+        .commit_removals(&[removal(members[0], 5), removal(members[1], 6)])
+        .await
+        .expect("an answer");
+    store.commit_removals(&[removal(members[0], 7)]).await.expect("an answer");
+    store.commit_removals(&[((domain.name(), members[1]), None)]).await.expect("an answer");
+    let all = store.removals().await.expect("an answer").into_iter().flatten();
     let own: Vec<Removal> = all.filter(|it| it.issuer() == domain.name()).collect();
-    let [left] = own.try_into().unwrap();
+    let [left] = own.try_into().expect("is there");
     assert_eq!((left.removed(), left.certificate().sequence), (members[0], 7));
 }
 
@@ -147,5 +150,5 @@ for_every_store!(
 );
 
 fn block_on(test: impl Future<Output = ()>) {
-    tokio::runtime::Runtime::new().unwrap().block_on(test);
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(test);
 }

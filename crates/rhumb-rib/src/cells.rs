@@ -1,9 +1,9 @@
 //! An entry as cells of a store that many servers write at once (decision 0093).
 //!
 //! A row has one cell for each register of an entry, one for each route that is one of several, and
-//! some beside them. Of two cells of one slot the one of the higher rank is in force, and the rank of
-//! a statement is its sequence: so a row is the same in the end whoever writes what, in whatever order
-//! and however often, and no writer waits for another. What one register says of another (a
+//! some beside them. Of two cells of one slot the one of the higher rank is in force, and the rank
+//! of a statement is its sequence: so a row is the same in the end whoever writes what, in whatever
+//! order and however often, and no writer waits for another. What one register says of another (a
 //! withdrawal of what came before it, a route that is to be the only one) is worked out by
 //! [`Row::entry`] when the row is read. Nothing is deleted: every cell says until when it is kept.
 //!
@@ -17,8 +17,8 @@
 //! | several to | the highest sequence of them (8 bytes) | the same |
 //! | stepping in | the sequence of a newer word for a server (8 bytes), and the older one that stands in for it; or nothing | when it was written |
 //!
-//! INVARIANT: whatever set of statements several servers admit, each by what it has read, the row says
-//! the same as the entry of one server that admitted all of them.
+//! INVARIANT: whatever set of statements several servers admit, each by what it has read, the row
+//! says the same as the entry of one server that admitted all of them.
 
 mod plan;
 #[cfg(test)]
@@ -37,6 +37,7 @@ use crate::entry::{Register, has_expired};
 use crate::limits::Givers;
 use crate::record::{VERSION, decode_share, encode_share};
 use crate::share::Share;
+use crate::stepping::split_step;
 
 /// Where a cell is in its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,17 +93,6 @@ struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged;
 
-/// Which newer word for a server the route of an entry stands in for.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stepping {
-    /// The rank of the cell that said so when the row was read.
-    seen: i64,
-    /// The sequence of the newer word.
-    instead_of: Option<u64>,
-    /// What became of it since: the value of the cell.
-    change: Option<Vec<u8>>,
-}
-
 /// What a row says of its entry as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bookkeeping {
@@ -115,9 +105,9 @@ struct Bookkeeping {
 }
 
 impl Row {
-    /// Takes a cell, if it is newer than what is there. Of two of one rank, which an issuer can make
-    /// by signing twice, the one that is kept longer is in force, then that of the greater bytes, as
-    /// the stores have it.
+    /// Takes a cell, if it is newer than what is there. Of two of one rank, which an issuer can
+    /// make by signing twice, the one that is kept longer is in force, then that of the greater
+    /// bytes, as the stores have it.
     pub fn put(&mut self, cell: Cell) {
         let held = Held { rank: cell.rank, keep_until_s: cell.keep_until_s, value: cell.value };
         match self.0.entry(cell.slot) {
@@ -154,8 +144,8 @@ impl Row {
     }
 
     /// The entry that the row amounts to; `None` when nothing is known of the name, or no more. Of
-    /// more ways than may be beside each other, which only servers that admit them at once can bring
-    /// about, the newest are in force.
+    /// more ways than may be beside each other, which only servers that admit them at once can
+    /// bring about, the newest are in force.
     ///
     /// # Errors
     /// When a cell does not parse.
@@ -250,37 +240,6 @@ impl Row {
     }
 }
 
-impl Stepping {
-    /// An older word takes the place of the one of this sequence.
-    pub(crate) fn step_in(&mut self, newest: Option<u64>, older: &Certificate) {
-        self.instead_of = self.instead_of.or(newest);
-        if let Some(instead_of) = self.instead_of {
-            self.change = Some(emit_step(instead_of, older));
-        }
-    }
-
-    /// A statement was taken as the route.
-    pub(crate) fn follow(&mut self, route: &Certificate) {
-        let Some(instead_of) = self.instead_of else { return };
-        if route.sequence < instead_of {
-            self.change = Some(emit_step(instead_of, route));
-            return;
-        }
-        // What is newer ends it by itself.
-        self.change = (route.sequence == instead_of).then(Vec::new);
-        self.instead_of = None;
-    }
-}
-
-/// Where an entry comes from is nothing that it says.
-impl PartialEq for Stepping {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Stepping {}
-
 impl Bookkeeping {
     fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
@@ -349,15 +308,4 @@ fn sequence_in(value: &[u8]) -> Result<u64, Damaged> {
 
 fn published_in(value: &[u8]) -> Result<PublishedNames, Damaged> {
     PublishedNames::parse(value).map_err(|_| Damaged)
-}
-
-fn emit_step(instead_of: u64, older: &Certificate) -> Vec<u8> {
-    let mut out = instead_of.to_be_bytes().to_vec();
-    older.emit(&mut out);
-    out
-}
-
-fn split_step(value: &[u8]) -> Option<(u64, &[u8])> {
-    let (instead_of, older) = value.split_first_chunk()?;
-    Some((u64::from_be_bytes(*instead_of), older))
 }

@@ -19,8 +19,8 @@ use rhumb_wire::rib::{MAX_WAYS, Refusal};
 use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Scope, Statement};
 
 use crate::Share;
-use crate::cells::Stepping;
 use crate::limits::Givers;
+use crate::stepping::Stepping;
 
 /// All that is known of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,8 @@ pub struct Entry {
     pub(crate) export: Register,
     /// What names are called under this one: the newest list, also when it has expired.
     pub(crate) published: Option<PublishedNames>,
-    /// Which newer word for a server the route stands in for, for stores that several servers write.
+    /// Which newer word for a server the route stands in for, for stores that several servers
+    /// write.
     pub(crate) stepping: Stepping,
 }
 

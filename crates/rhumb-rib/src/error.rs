@@ -109,7 +109,8 @@ pub enum RibError {
         /// What its driver said.
         source: Cause,
     },
-    /// What was written cannot be seen, since the store still remembers that there was something newer.
+    /// What was written cannot be seen, since the store still remembers that there was something
+    /// newer.
     #[error(
         "the store remembers a statement of {name} as new or newer that is no longer in force; \
              its holder must sign a higher sequence: milliseconds since 1970"

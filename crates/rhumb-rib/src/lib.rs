@@ -48,6 +48,7 @@ mod rib;
 pub mod server;
 mod share;
 mod signatures;
+mod stepping;
 pub mod store;
 mod subscriptions;
 mod upward;

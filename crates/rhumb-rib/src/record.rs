@@ -24,10 +24,10 @@ use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Statement};
 
 use crate::Entry;
-use crate::cells::Stepping;
 use crate::entry::Register;
 use crate::limits::{Givers, MAX_GIVERS};
 use crate::share::{Footprint, Share, size_on_disk};
+use crate::stepping::Stepping;
 
 impl Entry {
     /// Bytes of the entry's record.

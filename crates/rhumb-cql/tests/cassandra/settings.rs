@@ -1,5 +1,5 @@
-//! What a Cassandra node is told when it starts: small heaps, quick beginnings, and the inside of Java
-//! that it needs opened.
+//! What a Cassandra node is told when it starts: small heaps, quick beginnings, and the inside of
+//! Java that it needs opened.
 
 use std::path::Path;
 

@@ -10,7 +10,7 @@ use rhumb_wire::certificate::Locator;
 use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
 use tokio::runtime::Runtime;
 
-use crate::cassandra::{Cassandra, cluster};
+use super::cassandra::{Cassandra, cluster};
 
 /// Who publishes in these tests.
 pub(crate) const BY: Name = Name([9; 32]);

@@ -1,11 +1,11 @@
-//! What has to be written so that a row says what an entry says, and how it is known afterwards that
-//! it does.
+//! What has to be written so that a row says what an entry says, and how it is known afterwards
+//! that it does.
 //!
-//! A cell that is newer than another one which can be seen is seen itself, once it is written. Where
-//! there was none to be seen, a newer one may have been there whose time is over: stores let it hide
-//! what is older for a while yet. And what a stranger brings is kept for less long than what others
-//! may write at the same moment. In both cases the row is read again after it was written
-//! ([`Plan::is_to_be_read`], [`Plan::check`], [`Plan::lengthened`]).
+//! A cell that is newer than another one which can be seen is seen itself, once it is written.
+//! Where there was none to be seen, a newer one may have been there whose time is over: stores let
+//! it hide what is older for a while yet. And what a stranger brings is kept for less long than
+//! what others may write at the same moment. In both cases the row is read again after it was
+//! written ([`Plan::is_to_be_read`], [`Plan::check`], [`Plan::lengthened`]).
 
 use super::{Bookkeeping, Cell, Row, Slot, emit, emit_register, rank_of};
 use crate::{Account, Entry, Footprint, Share};
@@ -173,9 +173,9 @@ impl Row {
         }
     }
 
-    /// What to delete, and of which rank, so that nothing is known of the name: a deletion hides what
-    /// is of its rank or a lower one, so whatever somebody adds meanwhile stays. The metadata stays
-    /// until its time is over, since that somebody counts on it.
+    /// What to delete, and of which rank, so that nothing is known of the name: a deletion hides
+    /// what is of its rank or a lower one, so whatever somebody adds meanwhile stays. The metadata
+    /// stays until its time is over, since that somebody counts on it.
     pub fn deletions(&self) -> impl Iterator<Item = (Slot, i64)> {
         let cells = self.0.iter().map(|(slot, held)| (*slot, held.rank));
         cells.filter(|(slot, _)| *slot != Slot::Metadata)
@@ -224,8 +224,8 @@ impl Plan {
     }
 }
 
-/// Who keeps an entry for longer has the say in its books; of those who do so equally long, who wrote
-/// later.
+/// Who keeps an entry for longer has the say in its books; of those who do so equally long, who
+/// wrote later.
 fn rank_of_books(keep_until_s: u64, now_us: i64) -> i64 {
     let until_s = i64::try_from(keep_until_s.min(u64::from(u32::MAX))).unwrap_or(i64::MAX);
     // In two milliseconds since the longest time before it that anything is kept.

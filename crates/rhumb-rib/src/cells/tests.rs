@@ -1,5 +1,5 @@
-//! Whatever several servers write at once, in whatever order it arrives, the row says what one server
-//! would that admitted all of it.
+//! Whatever several servers write at once, in whatever order it arrives, the row says what one
+//! server would that admitted all of it.
 
 use std::collections::BTreeMap;
 
