@@ -121,9 +121,12 @@ async fn run(
                 let began = Instant::now();
                 match what {
                     What::BareWrite => bare.write(task, sequence).await,
-                    What::Publication => server.commit(&change).await.expect("acknowledged"),
+                    What::Publication => {
+                        let hidden = server.commit(&change).await.expect("acknowledged");
+                        assert_eq!(hidden, []);
+                    }
                     What::BareRead => bare.read(task).await,
-                    What::LookUp => _ = server.entry(&change[0].0).await.expect("an answer"),
+                    What::LookUp => _ = server.entry(&change[0].name).await.expect("an answer"),
                 }
                 busy += began.elapsed().as_secs_f64();
             }

@@ -206,7 +206,7 @@ impl Inner {
 
     /// A place among the requests under way.
     pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, RibError> {
-        self.requests.clone().try_acquire_owned().map_err(|_| RibError::StoreOverloaded)
+        self.requests.clone().try_acquire_owned().map_err(|_| RibError::Overloaded)
     }
 
     /// As many places as there are names in a commit, or a part of all: that many are then written
@@ -215,7 +215,7 @@ impl Inner {
         let most = (self.most_requests / COMMIT_PART).min(self.requests.available_permits());
         let places = names.clamp(1, most.max(1));
         let permit = self.requests.clone().try_acquire_many_owned(places as u32);
-        Ok((places, permit.map_err(|_| RibError::StoreOverloaded)?))
+        Ok((places, permit.map_err(|_| RibError::Overloaded)?))
     }
 
     pub(crate) async fn timed<T>(

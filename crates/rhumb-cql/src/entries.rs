@@ -13,11 +13,10 @@
 
 use std::sync::Arc;
 
-use rhumb_rib::cells::{Cell, Index, Plan, Row, Slot, Written};
-use rhumb_rib::store::Change;
+use rhumb_rib::cells::{Cell, Index, Plan, Row, Slot, Written as Time};
+use rhumb_rib::store::{Answer, Change, Read};
 use rhumb_rib::{Account, Entry, Footprint, RibError};
 use rhumb_wire::Name;
-use scylla::response::PagingState;
 use tokio::task::JoinSet;
 
 use crate::Cluster;
@@ -26,34 +25,6 @@ use crate::cluster::{Inner, Ready, now, ttl_s};
 use crate::failure::other;
 use crate::metrics::{Kind, add_one};
 use crate::rows::{Columns, row_of};
-
-/// Some entries, in an order of the cluster's own.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Page {
-    /// Those that can be read.
-    pub entries: Vec<(Name, Entry)>,
-    /// Names whose entries are damaged.
-    pub damaged: Vec<Name>,
-    /// Where the next page begins; `None` after the last.
-    pub next: Option<PageMark>,
-}
-
-/// Where a page begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageMark(Vec<u8>);
-
-impl PageMark {
-    /// As bytes, to go on later.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// From bytes that [`PageMark::as_bytes`] gave.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        Self(bytes.to_vec())
-    }
-}
 
 impl Cluster {
     /// The entry of a name.
@@ -76,23 +47,42 @@ impl Cluster {
     }
 
     /// Writes all changes, an absent entry meaning removal. When this returns `Ok`, a quorum has
-    /// all of them. After an error some may be written, or be written yet; to commit them again
-    /// does no harm. Entries that are past are not written.
-    ///
-    /// # Errors
-    /// As [`Cluster::entry`]; [`RibError::Shadowed`] when a newer statement hides what was written,
-    /// though its time is over; [`RibError::TooManyWays`].
-    pub async fn commit(&self, changes: &[Change]) -> Result<(), RibError> {
-        self.0.timed(Kind::Write, commit(&self.0, changes)).await
-    }
-
-    /// Some hundred entries from there on, or from the first. What is written meanwhile may be
-    /// missed or not. Entries whose time is over are left out.
+    /// all of them, but for those of the names that it returns: a newer statement hides what was
+    /// written, though its time may be over, or they have had too many ways within a day. After an
+    /// error some may be written, or be written yet; to commit them again does no harm. Entries
+    /// that are past are not written.
     ///
     /// # Errors
     /// As [`Cluster::entry`].
-    pub async fn page(&self, from: Option<&PageMark>) -> Result<Page, RibError> {
-        self.0.timed(Kind::Read, self.0.page(from)).await
+    pub async fn commit(&self, changes: &[Change]) -> Result<Vec<Name>, RibError> {
+        self.0.timed(Kind::Write, commit(&self.0, changes)).await
+    }
+
+    /// At most `limit` entries behind `after`, or from the first, in an order of the cluster's own.
+    /// What is written meanwhile may be missed or not. Fewer than that are the last ones.
+    ///
+    /// # Errors
+    /// As [`Cluster::entry`]; whoever goes on behind the name of a damaged entry gets the others.
+    pub async fn entries_after(
+        &self,
+        after: Option<Name>,
+        limit: usize,
+    ) -> Result<Vec<(Name, Entry)>, RibError> {
+        self.0.timed(Kind::Read, self.0.entries_after(after, limit)).await
+    }
+
+    /// Answers a question of the directory's ([`rhumb_rib::store::Awaited`]).
+    ///
+    /// # Errors
+    /// As those that it is one of.
+    pub async fn read(&self, read: &Read) -> Result<Answer, RibError> {
+        Ok(match read {
+            Read::Entry(name) => Answer::Entry(self.entry(name).await?.map(Box::new)),
+            Read::FirstWith(beginning) => Answer::FirstWith(self.first_with(beginning).await?),
+            Read::After(after, limit) => Answer::After(self.entries_after(*after, *limit).await?),
+            Read::Names => Answer::Names(self.names().await?),
+            Read::Held(account) => Answer::Held(self.held(account).await?),
+        })
     }
 }
 
@@ -122,39 +112,62 @@ impl Inner {
         Ok(found.and_then(|(name,)| name.try_into().ok()).map(Name))
     }
 
-    async fn page(&self, from: Option<&PageMark>) -> Result<Page, RibError> {
+    async fn entries_after(
+        &self,
+        mut after: Option<Name>,
+        limit: usize,
+    ) -> Result<Vec<(Name, Entry)>, RibError> {
         let _place = self.place()?;
         let statements = &self.ready().await?.statements;
-        let from = from.map_or_else(PagingState::start, |mark| {
-            PagingState::new_from_raw_bytes(mark.0.as_slice())
-        });
-        let (read, next) = statements.read_page(&statements.read_rows, (), from).await?;
-        let (mut entries, mut damaged) = (Vec::new(), Vec::new());
         let now_s = now().now_s;
-        for columns in read.rows::<Columns>().map_err(other)? {
-            match row_of(columns.map_err(other)?) {
-                Ok((name, row)) => match row.entry(now_s) {
-                    Ok(entry) => entries.extend(entry.map(|entry| (name, entry))),
-                    Err(_) => damaged.push(name),
-                },
-                Err(RibError::DamagedEntry { name }) => damaged.push(name),
-                Err(error) => return Err(error),
+        let mut entries = Vec::new();
+        while entries.len() < limit {
+            let asked = (limit - entries.len()).min(ROWS_AT_ONCE);
+            let limit = asked as i32;
+            let read = match &after {
+                None => statements.read(&statements.read_first, (limit,)).await?,
+                Some(after) => {
+                    statements.read(&statements.read_after, (&after.0[..], limit)).await?
+                }
+            };
+            for columns in read.rows::<Columns>().map_err(other)? {
+                let (name, row) = row_of(columns.map_err(other)?)?;
+                let entry = row.entry(now_s).map_err(|_| RibError::DamagedEntry { name })?;
+                entries.extend(entry.map(|entry| (name, entry)));
+                after = Some(name);
+            }
+            // Rows whose entries are over are none, so fewer entries are not the end yet.
+            if read.rows_num() < asked {
+                break;
             }
         }
-        let next = next.as_ref().and_then(PagingState::as_bytes_slice);
-        Ok(Page { entries, damaged, next: next.map(|mark| PageMark(mark.to_vec())) })
+        Ok(entries)
     }
 
-    /// Writes one name, and remembers what it is then.
-    async fn write_name(&self, name: Name, after: Option<Entry>) -> Result<(), RibError> {
+    /// Writes one name, and remembers what it is then: whether it was stored, or cannot be.
+    async fn write_name(&self, name: Name, after: Option<Entry>) -> Result<bool, RibError> {
         let ready = self.ready().await?;
-        let written = self.write_row(ready, name, after).await;
-        match &written {
-            Ok(Some(row)) => self.seen.note(name, row.clone()),
-            // After an error it is not known what is there.
-            Ok(None) | Err(_) => self.seen.forget(&name),
+        match self.write_row(ready, name, after).await {
+            Ok(Written::Stored(row)) => {
+                self.seen.note(name, row);
+                Ok(true)
+            }
+            Ok(Written::Removed) => {
+                self.seen.forget(&name);
+                Ok(true)
+            }
+            // What cannot be stored of one name is no reason to refuse the others'.
+            Ok(Written::Hidden) | Err(RibError::DamagedEntry { .. }) => {
+                self.seen.forget(&name);
+                add_one(&self.metrics.shadowed);
+                Ok(false)
+            }
+            // It is not known what is there.
+            Err(error) => {
+                self.seen.forget(&name);
+                Err(error)
+            }
         }
-        written.map(drop)
     }
 
     async fn write_row(
@@ -162,7 +175,7 @@ impl Inner {
         ready: &Ready,
         name: Name,
         after: Option<Entry>,
-    ) -> Result<Option<Row>, RibError> {
+    ) -> Result<Written, RibError> {
         let mut row = match self.seen.row(&name) {
             Some(row) if after.is_some() => row,
             _ => self.row(ready, &name).await?,
@@ -170,13 +183,13 @@ impl Inner {
         let now = now();
         let Some(after) = after else {
             self.remove(ready, name, &row, now).await?;
-            return Ok(None);
+            return Ok(Written::Removed);
         };
-        let plan = row.plan(&after, now).map_err(|_| RibError::Shadowed { name })?;
+        let Ok(plan) = row.plan(&after, now) else { return Ok(Written::Hidden) };
         let is_way = |cell: &Cell| matches!(cell.slot, Slot::Several(_)) && !row.has(cell.slot);
         let adds_ways = plan.cells.iter().any(is_way);
         if adds_ways && row.ways() >= MOST_WAYS {
-            return Err(RibError::TooManyWays { name, most: MOST_WAYS });
+            return Ok(Written::Hidden);
         }
         if let Some(index) = &plan.index {
             self.write_index(ready, name, index, now).await?;
@@ -184,10 +197,10 @@ impl Inner {
         self.write_cells(ready, name, &plan.cells, now).await?;
         add_one(&self.metrics.names_written);
         if plan.is_to_be_read() {
-            return self.read_back(ready, name, &plan, now).await.map(Some);
+            return self.read_back(ready, name, &plan, now).await;
         }
         plan.apply(&mut row);
-        Ok(Some(row))
+        Ok(Written::Stored(row))
     }
 
     async fn write_cells(
@@ -195,7 +208,7 @@ impl Inner {
         ready: &Ready,
         name: Name,
         cells: &[Cell],
-        now: Written,
+        now: Time,
     ) -> Result<(), RibError> {
         if cells.is_empty() {
             return Ok(());
@@ -214,13 +227,15 @@ impl Inner {
         ready: &Ready,
         name: Name,
         plan: &Plan,
-        now: Written,
-    ) -> Result<Row, RibError> {
+        now: Time,
+    ) -> Result<Written, RibError> {
         add_one(&self.metrics.read_back);
         let row = self.row(ready, &name).await?;
-        plan.check(&row).map_err(|_| RibError::Shadowed { name })?;
+        if plan.check(&row).is_err() {
+            return Ok(Written::Hidden);
+        }
         self.write_cells(ready, name, &plan.lengthened(&row), now).await?;
-        Ok(row)
+        Ok(Written::Stored(row))
     }
 
     /// Deletes what can be seen, and nothing that somebody adds meanwhile.
@@ -229,7 +244,7 @@ impl Inner {
         ready: &Ready,
         name: Name,
         row: &Row,
-        now: Written,
+        now: Time,
     ) -> Result<(), RibError> {
         let entry = row.entry(now.now_s).map_err(|_| RibError::DamagedEntry { name });
         let deletions =
@@ -255,7 +270,7 @@ impl Inner {
         ready: &Ready,
         name: Name,
         index: &Index,
-        now: Written,
+        now: Time,
     ) -> Result<(), RibError> {
         self.count(ready, name, index, now).await?;
         self.leave(ready, name, &index.left, now).await?;
@@ -266,40 +281,56 @@ impl Inner {
     }
 }
 
-/// Writes all names of a commit, and beside them which they are.
-async fn commit(inner: &Arc<Inner>, changes: &[Change]) -> Result<(), RibError> {
+/// Writes all names of a commit, and beside them which they are. Returns those that cannot be
+/// stored.
+async fn commit(inner: &Arc<Inner>, changes: &[Change]) -> Result<Vec<Name>, RibError> {
     let (width, _places) = inner.places(changes.len())?;
     let ready = inner.ready().await?;
-    let names: Vec<Name> = changes.iter().map(|(name, _)| *name).collect();
-    let mut tasks = JoinSet::new();
+    let names: Vec<Name> = changes.iter().map(|change| change.name).collect();
     let told = ready.changes.tell(&ready.statements, Changed::Names(&names));
-    let written = async {
-        for (name, after) in changes {
-            while tasks.len() >= width {
-                joined(tasks.join_next().await)?;
-            }
-            let (inner, name, after) = (inner.clone(), *name, after.clone());
-            tasks.spawn(async move { inner.write_name(name, after).await });
-        }
-        while let Some(done) = tasks.join_next().await {
-            joined(Some(done))?;
-        }
-        Ok(())
-    };
-    let (written, told) = tokio::join!(written, told);
-    let result = written.and(told);
+    let (written, told) = tokio::join!(write_all(inner, changes, width), told);
+    let result = told.and(written);
     if result.is_err() {
         names.iter().for_each(|name| inner.seen.forget(name));
     }
     result
 }
 
-fn joined(
-    done: Option<Result<Result<(), RibError>, tokio::task::JoinError>>,
-) -> Result<(), RibError> {
-    done.map_or(Ok(()), |done| done.map_err(other)?)
+async fn write_all(
+    inner: &Arc<Inner>,
+    changes: &[Change],
+    width: usize,
+) -> Result<Vec<Name>, RibError> {
+    let mut hidden = Vec::new();
+    let mut tasks: JoinSet<Result<Option<Name>, RibError>> = JoinSet::new();
+    let mut left = changes.iter();
+    loop {
+        while tasks.len() < width
+            && let Some(change) = left.next()
+        {
+            let (inner, name, after) = (inner.clone(), change.name, change.after.clone());
+            tasks.spawn(async move {
+                let is_stored = inner.write_name(name, after).await?;
+                Ok((!is_stored).then_some(name))
+            });
+        }
+        match tasks.join_next().await {
+            Some(done) => hidden.extend(done.map_err(other)??),
+            None => return Ok(hidden),
+        }
+    }
+}
+
+/// What became of a name.
+enum Written {
+    Stored(Row),
+    Removed,
+    /// It cannot be seen, or not be written.
+    Hidden,
 }
 
 /// Ways of one name, each one of several, that are remembered at once: eight may be in force, and
 /// the others are over and not forgotten yet.
 const MOST_WAYS: usize = 64;
+/// 20 MB at most.
+const ROWS_AT_ONCE: usize = 1000;

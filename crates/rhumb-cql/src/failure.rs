@@ -33,7 +33,7 @@ fn attempt_failed(attempt: &RequestAttemptError) -> fn(Box<dyn Error + Send + Sy
             |source| RibError::StoreTooSlow { source }
         }
         A::DbError(DbError::Overloaded | DbError::RateLimitReached { .. }, _)
-        | A::UnableToAllocStreamId => |_| RibError::StoreOverloaded,
+        | A::UnableToAllocStreamId => |_| RibError::Overloaded,
         A::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
             |source| RibError::StoreRefusesUser { source }
         }

@@ -34,7 +34,6 @@ mod statements;
 
 pub use address::{CqlAddress, CqlAddressError, Credentials};
 pub use cluster::{Cluster, Options};
-pub use entries::{Page, PageMark};
 pub use feed::{Feed, Heard};
 pub use metrics::{Counts, Kind};
 pub use schema::Replication;

@@ -27,7 +27,8 @@ pub struct Counts {
     pub names_written: u64,
     /// Reads after a write, to see that it is in force.
     pub read_back: u64,
-    /// What was written and hidden by something newer: refused.
+    /// Names in commits that were not stored: something newer hides them, though it is over; or
+    /// they have had too many ways within a day.
     pub shadowed: u64,
     /// More was asked at once than may be.
     pub overloaded: u64,
@@ -49,7 +50,7 @@ pub(crate) struct Metrics {
     commits: AtomicU64,
     pub(crate) names_written: AtomicU64,
     pub(crate) read_back: AtomicU64,
-    shadowed: AtomicU64,
+    pub(crate) shadowed: AtomicU64,
     overloaded: AtomicU64,
     too_slow: AtomicU64,
     without_quorum: AtomicU64,
@@ -69,8 +70,7 @@ impl Metrics {
             return add_one(count);
         };
         add_one(match error {
-            RibError::Shadowed { .. } => &self.shadowed,
-            RibError::StoreOverloaded => &self.overloaded,
+            RibError::Overloaded => &self.overloaded,
             RibError::StoreTooSlow { .. } => &self.too_slow,
             RibError::StoreWithoutQuorum { .. } => &self.without_quorum,
             _ => &self.failed,
@@ -126,7 +126,7 @@ mod tests {
         let took = Duration::from_millis(3);
         metrics.note(Kind::Read, &Ok(()), took);
         metrics.note(Kind::Write, &Ok(()), took);
-        metrics.note::<()>(Kind::Read, &Err(RibError::StoreOverloaded), took);
+        metrics.note::<()>(Kind::Read, &Err(RibError::Overloaded), took);
         metrics.note::<()>(Kind::Write, &Err(RibError::DamagedRemoval), took);
         let counts = metrics.counts();
         assert_eq!((counts.reads, counts.commits, counts.overloaded, counts.failed), (1, 1, 1, 1));

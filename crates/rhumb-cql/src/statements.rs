@@ -22,7 +22,8 @@ use crate::failure::{failed, other};
 pub(crate) struct Statements {
     session: Arc<Session>,
     pub(crate) read_row: PreparedStatement,
-    pub(crate) read_rows: PreparedStatement,
+    pub(crate) read_first: PreparedStatement,
+    pub(crate) read_after: PreparedStatement,
     /// In the order of the columns.
     write_cell: Vec<PreparedStatement>,
     write_way: PreparedStatement,
@@ -70,7 +71,11 @@ impl Statements {
         read_account.set_request_timeout(Some(COUNTING));
         Ok(Self {
             read_row: prepare(&format!("SELECT {READ} FROM IN:names WHERE name = ?")).await?,
-            read_rows: prepare(&format!("SELECT {READ} FROM IN:names")).await?,
+            read_first: prepare(&format!("SELECT {READ} FROM IN:names LIMIT ?")).await?,
+            read_after: prepare(&format!(
+                "SELECT {READ} FROM IN:names WHERE token(name) > token(?) LIMIT ?"
+            ))
+            .await?,
             write_cell,
             write_way: prepare(WRITE_WAY).await?,
             delete_cell,

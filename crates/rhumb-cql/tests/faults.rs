@@ -65,7 +65,8 @@ async fn publish(server: Cluster, ends: Arc<AtomicBool>) -> Published {
         sequence += 1;
         let changes: Vec<_> = holders.iter().map(|it| it.change(&it.route(sequence))).collect();
         match server.commit(&changes).await {
-            Ok(()) => {
+            Ok(hidden) => {
+                assert_eq!(hidden, [], "each is newer than the one before");
                 let names = holders.iter().map(|it| (it.name(), sequence));
                 published.acknowledged.extend(names);
             }

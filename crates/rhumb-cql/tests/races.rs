@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use rhumb_rib::Entry;
 use rhumb_rib::store::Change;
-use rhumb_rib::{Entry, RibError};
 use rhumb_wire::Certificate;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::task::JoinSet;
@@ -47,9 +47,10 @@ fn three_servers_that_write_at_once_leave_what_one_would() {
                             if entry.admit(&certificate, BY, now_s()).is_err() {
                                 continue;
                             }
-                            match server.commit(&[(name, Some(entry.clone()))]).await {
-                                Ok(()) => acknowledged.push(certificate),
-                                Err(error) => panic!("{error}"),
+                            let after = Some(entry.clone());
+                            let change = Change { name, before: None, after };
+                            if server.commit(&[change]).await.unwrap().is_empty() {
+                                acknowledged.push(certificate);
                             }
                         }
                         acknowledged
@@ -80,10 +81,10 @@ fn an_old_write_that_comes_after_a_withdrawal_brings_nothing_back() {
         one.commit(&[holder.change(&route)]).await.unwrap();
         let entry = other.entry(&holder.name()).await.unwrap();
         let withdrawn = holder.after(entry, &holder.withdrawal(6));
-        other.commit(&[(holder.name(), Some(withdrawn))]).await.unwrap();
+        other.commit(&[holder.becomes(withdrawn)]).await.unwrap();
         // The first server has read nothing since, and writes what it knows.
         let late = holder.after(Some(holder.after(None, &route)), &holder.locator(4));
-        one.commit(&[(holder.name(), Some(late))]).await.unwrap();
+        one.commit(&[holder.becomes(late)]).await.unwrap();
         for server in [&one, &other] {
             let entry = server.entry(&holder.name()).await.unwrap().unwrap();
             assert_eq!(said(&entry).0, []);
@@ -110,12 +111,14 @@ fn what_is_hidden_by_something_newer_that_is_over_is_not_called_stored() {
         session.query_unpaged(write, (bytes, &holder.name().0[..])).await.unwrap();
         tokio::time::sleep(Duration::from_millis(2500)).await;
         assert_eq!(server.entry(&holder.name()).await.unwrap(), None);
-        let refused = server.commit(&[holder.change(&holder.route(8))]).await;
-        let Err(RibError::Shadowed { name }) = refused else { panic!("{refused:?}") };
-        assert_eq!(name, holder.name());
+        // Nobody else's suffers by it.
+        let other = Holder::new();
+        let both = [holder.change(&holder.route(8)), other.change(&other.route(8))];
+        assert_eq!(server.commit(&both).await.unwrap(), [holder.name()]);
         assert_eq!(server.counts().shadowed, 1);
+        assert!(server.entry(&other.name()).await.unwrap().is_some());
         // What is newer than all that ever was is stored.
-        server.commit(&[holder.change(&holder.route(10))]).await.unwrap();
+        assert_eq!(server.commit(&[holder.change(&holder.route(10))]).await.unwrap(), []);
         let entry = server.entry(&holder.name()).await.unwrap().unwrap();
         assert_eq!(entry.route(now_s()).unwrap().sequence, 10);
     });
@@ -128,10 +131,9 @@ fn what_was_removed_comes_back_only_with_something_newer() {
         let holder = Holder::new();
         let route = holder.route(5);
         server.commit(&[holder.change(&route)]).await.unwrap();
-        server.commit(&[(holder.name(), None)]).await.unwrap();
+        server.commit(&[holder.removed()]).await.unwrap();
         for said in [&route, &holder.route(4)] {
-            let refused = server.commit(&[holder.change(said)]).await;
-            assert!(matches!(refused, Err(RibError::Shadowed { .. })), "{refused:?}");
+            assert_eq!(server.commit(&[holder.change(said)]).await.unwrap(), [holder.name()]);
         }
         // Somebody adds something while another one removes what it has seen.
         let fresh = holder.change(&holder.route(6));
@@ -139,8 +141,8 @@ fn what_was_removed_comes_back_only_with_something_newer() {
         let other = connect(cluster).await;
         let entry = other.entry(&holder.name()).await.unwrap();
         let moved = holder.after(entry, &holder.locator(7));
-        let both: [Change; 1] = [(holder.name(), Some(moved))];
-        let removal: [Change; 1] = [(holder.name(), None)];
+        let both: [Change; 1] = [holder.becomes(moved)];
+        let removal: [Change; 1] = [holder.removed()];
         let (added, removed) = tokio::join!(other.commit(&both), server.commit(&removal));
         added.unwrap();
         removed.unwrap();
@@ -161,18 +163,17 @@ fn ways_of_one_name_are_bounded_for_a_day() {
             let said = holder.way(via, u64::from(via));
             // As if all the ones before were over.
             let entry = holder.after(None, &said);
-            if let Err(error) = server.commit(&[(holder.name(), Some(entry))]).await {
-                refused = Some((via, error));
+            if !server.commit(&[holder.becomes(entry)]).await.unwrap().is_empty() {
+                refused = Some(via);
                 break;
             }
         }
-        let (via, error) = refused.expect("a bound");
-        assert!(matches!(error, RibError::TooManyWays { most: 64, .. }), "{error}");
-        assert_eq!(via, 65);
+        assert_eq!(refused, Some(65));
         let entry = server.entry(&holder.name()).await.unwrap().unwrap();
         let ways: Vec<u64> = entry.routes(now_s()).map(|it| it.sequence).collect();
         assert_eq!(ways, (57..=64).collect::<Vec<u64>>(), "the newest eight");
         let known = holder.after(None, &holder.way(1, 200));
-        server.commit(&[(holder.name(), Some(known))]).await.expect("no further one");
+        let again = server.commit(&[holder.becomes(known)]).await.unwrap();
+        assert_eq!(again, [], "no further one");
     });
 }

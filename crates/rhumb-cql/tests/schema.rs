@@ -89,7 +89,7 @@ fn what_is_too_much_at_once_is_refused_at_once_and_the_rest_is_answered() {
         for read in reads.join_all().await {
             match read {
                 Ok(entry) => answered += usize::from(entry.is_some()),
-                Err(RibError::StoreOverloaded) => refused += 1,
+                Err(RibError::Overloaded) => refused += 1,
                 Err(error) => panic!("{error}"),
             }
         }

@@ -18,7 +18,7 @@ async fn what_is_committed_is_found(store: &mut AnyStore) {
         entries.push((holder.name(), entry));
     }
     let changes: Vec<_> =
-        entries.iter().map(|(name, entry)| (*name, Some(entry.clone()))).collect();
+        holders.iter().zip(&entries).map(|(it, (_, entry))| it.becomes(entry.clone())).collect();
     store.commit(&changes).await.expect("an answer");
     for (name, entry) in &entries {
         assert_eq!(store.entry(name).await.expect("an answer").as_ref(), Some(entry));
@@ -34,20 +34,20 @@ async fn what_is_removed_is_gone_and_counts_no_more(store: &mut AnyStore) {
     let publisher = Name([8; 32]);
     let (first, second) = (Holder::new(), Holder::new());
     let mut changes = [first.change(&first.route(5)), second.change(&second.route(5))];
-    for (_, entry) in &mut changes {
-        let holder = entry.as_mut().expect("is there");
+    for change in &mut changes {
+        let holder = change.after.as_mut().expect("is there");
         let said = holder.route(now_s()).expect("is there").clone();
         let mut fresh = rhumb_rib::Entry::new(holder.metadata().clone(), publisher);
         fresh.admit(&said, publisher, now_s()).expect("is there");
         *holder = fresh;
     }
     store.commit(&changes).await.expect("an answer");
-    let bytes = |at: usize| Footprint::of(changes[at].1.as_ref().expect("is there")).bytes();
+    let bytes = |at: usize| Footprint::of(changes[at].after.as_ref().expect("is there")).bytes();
     let account = Account::Publisher(publisher);
     store.count_anew().await;
     let both = Held { names: 2, bytes: bytes(0) + bytes(1) };
     assert_eq!(store.held(&account).await.expect("an answer"), both);
-    store.commit(&[(first.name(), None)]).await.expect("an answer");
+    store.commit(&[first.removed()]).await.expect("an answer");
     assert_eq!(store.entry(&first.name()).await.expect("an answer"), None);
     assert_eq!(store.first_with(&first.name().beginning()).await.expect("an answer"), None);
     store.count_anew().await;
@@ -67,7 +67,7 @@ async fn the_newest_entry_takes_the_place_of_the_one_before(store: &mut AnyStore
     let mut entry = None;
     for certificate in &said {
         let after = holder.after(entry, certificate);
-        store.commit(&[(name, Some(after.clone()))]).await.expect("an answer");
+        store.commit(&[holder.becomes(after.clone())]).await.expect("an answer");
         let found = store.entry(&name).await.expect("an answer").expect("is there");
         assert_eq!(
             found.routes(now_s()).collect::<Vec<_>>(),
@@ -89,7 +89,7 @@ async fn the_newest_entry_takes_the_place_of_the_one_before(store: &mut AnyStore
     let ways = [holder.way(3, 10), holder.way(2, 11), holder.way(3, 12)];
     for way in &ways {
         entry = holder.after(Some(entry), way);
-        store.commit(&[(name, Some(entry.clone()))]).await.expect("an answer");
+        store.commit(&[holder.becomes(entry.clone())]).await.expect("an answer");
     }
     let found = store.entry(&name).await.expect("an answer").expect("is there");
     assert_eq!(found.routes(now_s()).collect::<Vec<_>>(), [&ways[1], &ways[2]]);

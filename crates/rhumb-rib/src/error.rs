@@ -92,9 +92,6 @@ pub enum RibError {
         /// What its driver said.
         source: Cause,
     },
-    /// As much is asked of the store as may be at once, or it says that it has too much to do.
-    #[error("the store has too much to do; ask again later, or add nodes")]
-    StoreOverloaded,
     /// The store refuses who this is.
     #[error("the store refuses the user or the password; see the file that names them: {source}")]
     StoreRefusesUser {
@@ -112,22 +109,12 @@ pub enum RibError {
     /// What was written cannot be seen, since the store still remembers that there was something
     /// newer.
     #[error(
-        "the store remembers a statement of {name} as new or newer that is no longer in force; \
-             its holder must sign a higher sequence: milliseconds since 1970"
+        "the store remembers a removal of {name} as new or newer that is over; its domain must sign a higher \
+         sequence: milliseconds since 1970"
     )]
     Shadowed {
-        /// Whose.
+        /// Who was removed.
         name: Name,
-    },
-    /// A name has had too many ways that are each one of several.
-    #[error(
-        "{name} had more than {most} ways, each one of several, within a day; it must wait or name the same again"
-    )]
-    TooManyWays {
-        /// Whose.
-        name: Name,
-        /// So many are remembered.
-        most: usize,
     },
     /// The store has no tables.
     #[error(

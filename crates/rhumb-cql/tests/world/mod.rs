@@ -69,7 +69,15 @@ impl Holder {
     }
 
     pub(crate) fn change(&self, said: &Certificate) -> Change {
-        (self.name(), Some(self.after(None, said)))
+        self.becomes(self.after(None, said))
+    }
+
+    pub(crate) fn becomes(&self, entry: Entry) -> Change {
+        Change { name: self.name(), before: None, after: Some(entry) }
+    }
+
+    pub(crate) fn removed(&self) -> Change {
+        Change { name: self.name(), before: None, after: None }
     }
 }
 
@@ -87,7 +95,7 @@ impl AnyStore {
         }
     }
 
-    pub(crate) async fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+    pub(crate) async fn commit(&mut self, changes: &[Change]) -> Result<Vec<Name>, RibError> {
         match self {
             Self::Blocking(store) => store.commit(changes),
             Self::Cluster(cluster) => cluster.commit(changes).await,
@@ -106,32 +114,25 @@ impl AnyStore {
         beginning: &[u8; Name::ADDRESS_LEN],
     ) -> Result<Option<Name>, RibError> {
         match self {
-            Self::Blocking(store) => {
-                let mut before = Name([0; 32]);
-                before.0[..Name::ADDRESS_LEN].copy_from_slice(beginning);
-                let found = store.entries_after(Some(before), 1)?;
-                let name = found.first().map(|(name, _)| *name);
-                Ok(name.filter(|name| name.beginning() == *beginning))
-            }
+            Self::Blocking(store) => store.first_with(*beginning),
             Self::Cluster(cluster) => cluster.first_with(beginning).await,
         }
     }
 
-    /// All entries, in whatever order.
+    /// All entries, in whatever order, some at a time.
     pub(crate) async fn all(&mut self) -> Result<Vec<(Name, Entry)>, RibError> {
-        match self {
-            Self::Blocking(store) => store.entries_after(None, usize::MAX),
-            Self::Cluster(cluster) => {
-                let (mut all, mut from) = (Vec::new(), None);
-                loop {
-                    let page = cluster.page(from.as_ref()).await?;
-                    assert!(page.damaged.is_empty());
-                    all.extend(page.entries);
-                    match page.next {
-                        Some(next) => from = Some(next),
-                        None => return Ok(all),
-                    }
-                }
+        const AT_ONCE: usize = 2;
+        let mut all: Vec<(Name, Entry)> = Vec::new();
+        loop {
+            let after = all.last().map(|(name, _)| *name);
+            let page = match self {
+                Self::Blocking(store) => store.entries_after(after, AT_ONCE)?,
+                Self::Cluster(cluster) => cluster.entries_after(after, AT_ONCE).await?,
+            };
+            let is_last = page.len() < AT_ONCE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
             }
         }
     }
