@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 22] = [
+const WANTED: [(&str, &str, &str); 24] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -32,6 +32,8 @@ const WANTED: [(&str, &str, &str); 22] = [
     ("bgpctl", "openbgpd", "BGP speakers: members of an exchange"),
     ("exabgp", "exabgp", "BGP speakers: members of an exchange"),
     ("stayrtr", "stayrtr", "a cache of the RPKI"),
+    ("java", "default-jre-headless", "a CQL cluster under a RIB's store"),
+    ("mvn", "maven", "a CQL cluster under a RIB's store"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 

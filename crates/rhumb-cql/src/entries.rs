@@ -197,7 +197,7 @@ impl Inner {
         self.write_cells(ready, name, &plan.cells, now).await?;
         add_one(&self.metrics.names_written);
         if plan.is_to_be_read() {
-            return self.read_back(ready, name, &plan, now).await;
+            return self.read_back(ready, name, &row, &plan, now).await;
         }
         plan.apply(&mut row);
         Ok(Written::Stored(row))
@@ -226,6 +226,7 @@ impl Inner {
         &self,
         ready: &Ready,
         name: Name,
+        before: &Row,
         plan: &Plan,
         now: Time,
     ) -> Result<Written, RibError> {
@@ -234,7 +235,7 @@ impl Inner {
         if plan.check(&row).is_err() {
             return Ok(Written::Hidden);
         }
-        self.write_cells(ready, name, &plan.lengthened(&row), now).await?;
+        self.write_cells(ready, name, &plan.lengthened(before, &row), now).await?;
         Ok(Written::Stored(row))
     }
 

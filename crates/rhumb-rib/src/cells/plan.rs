@@ -205,15 +205,28 @@ impl Plan {
     }
 
     /// The cells that have to be written again, to be kept as long as what others wrote meanwhile:
-    /// else what is older than they are would be seen again after them.
-    pub fn lengthened(&self, row: &Row) -> Vec<Cell> {
+    /// this plan's own, and those that came to the row since it was `before` and are over what this
+    /// plan wrote. Else what is older would be seen again after them.
+    pub fn lengthened(&self, before: &Row, row: &Row) -> Vec<Cell> {
         let Some(book) = row.bookkeeping() else { return Vec::new() };
+        let keep_until_s = book.keep_until_s;
         let is_short = |cell: &&Cell| {
             let is_statement = !matches!(cell.slot, Slot::Metadata | Slot::Bookkeeping);
-            is_statement && cell.keep_until_s < book.keep_until_s
+            is_statement && cell.keep_until_s < keep_until_s
         };
-        let short = self.cells.iter().filter(is_short);
-        short.map(|cell| Cell { keep_until_s: book.keep_until_s, ..cell.clone() }).collect()
+        let own = self.cells.iter().filter(is_short);
+        let own = own.map(|cell| Cell { keep_until_s, ..cell.clone() });
+        let is_over_others = |slot: Slot| {
+            matches!(slot, Slot::Withdrawal | Slot::Route | Slot::SeveralTo)
+                && row.rank(slot) > before.rank(slot)
+                && self.cells.iter().all(|cell| cell.slot != slot)
+        };
+        let of_others = row.0.iter().filter(|(slot, _)| is_over_others(**slot));
+        let of_others = of_others.map(|(slot, held)| {
+            let (slot, rank, value) = (*slot, held.rank, held.value.clone());
+            Cell { slot, rank, value, keep_until_s }
+        });
+        own.chain(of_others).collect()
     }
 
     /// What the row is after the plan was carried out.

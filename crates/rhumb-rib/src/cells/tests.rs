@@ -288,8 +288,12 @@ fn who_keeps_an_entry_longer_has_the_say_in_its_books() {
     // The stranger's withdrawal would be gone within an hour, and the route would be back.
     let withdrawal = plans[1].cells.iter().find(|cell| cell.slot == Slot::Withdrawal).unwrap();
     assert!(plans[1].is_to_be_read() && withdrawal.keep_until_s < entry.keep_until_s);
-    let [again] = plans[1].lengthened(&store).try_into().unwrap();
-    assert_eq!(again, Cell { keep_until_s: entry.keep_until_s, ..withdrawal.clone() });
+    let longer = Cell { keep_until_s: entry.keep_until_s, ..withdrawal.clone() };
+    assert_eq!(plans[1].lengthened(&Row::default(), &store), [longer.clone()]);
+    // Whoever of the two is the later one finds the other's.
+    assert!(plans[0].is_to_be_read());
+    assert_eq!(plans[0].lengthened(&Row::default(), &store), [longer]);
+    assert!(plans[0].lengthened(&store, &store).is_empty(), "what was known is kept for long");
 }
 
 #[test]
