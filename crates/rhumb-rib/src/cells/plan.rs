@@ -210,15 +210,15 @@ impl Plan {
     pub fn lengthened(&self, before: &Row, row: &Row) -> Vec<Cell> {
         let Some(book) = row.bookkeeping() else { return Vec::new() };
         let keep_until_s = book.keep_until_s;
-        let is_short = |cell: &&Cell| {
-            let is_statement = !matches!(cell.slot, Slot::Metadata | Slot::Bookkeeping);
-            is_statement && cell.keep_until_s < keep_until_s
-        };
-        let own = self.cells.iter().filter(is_short);
+        let is_statement =
+            |cell: &&Cell| !matches!(cell.slot, Slot::Metadata | Slot::Bookkeeping | Slot::StepIn);
+        let least = self.cells.iter().filter(is_statement).map(|cell| cell.rank).min();
+        let own =
+            self.cells.iter().filter(|cell| is_statement(cell) && cell.keep_until_s < keep_until_s);
         let own = own.map(|cell| Cell { keep_until_s, ..cell.clone() });
         let is_over_others = |slot: Slot| {
             matches!(slot, Slot::Withdrawal | Slot::Route | Slot::SeveralTo)
-                && row.rank(slot) > before.rank(slot)
+                && row.rank(slot) > before.rank(slot).max(least)
                 && self.cells.iter().all(|cell| cell.slot != slot)
         };
         let of_others = row.0.iter().filter(|(slot, _)| is_over_others(**slot));

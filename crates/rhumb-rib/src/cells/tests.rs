@@ -289,7 +289,7 @@ fn who_keeps_an_entry_longer_has_the_say_in_its_books() {
     let withdrawal = plans[1].cells.iter().find(|cell| cell.slot == Slot::Withdrawal).unwrap();
     assert!(plans[1].is_to_be_read() && withdrawal.keep_until_s < entry.keep_until_s);
     let longer = Cell { keep_until_s: entry.keep_until_s, ..withdrawal.clone() };
-    assert_eq!(plans[1].lengthened(&Row::default(), &store), [longer.clone()]);
+    assert_eq!(plans[1].lengthened(&Row::default(), &store), std::slice::from_ref(&longer));
     // Whoever of the two is the later one finds the other's.
     assert!(plans[0].is_to_be_read());
     assert_eq!(plans[0].lengthened(&Row::default(), &store), [longer]);
