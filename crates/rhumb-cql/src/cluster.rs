@@ -254,7 +254,7 @@ const DEFAULT_HEDGE: Duration = Duration::from_millis(100);
 const HEDGES: usize = 2;
 /// A node that is silent for twice as long is left out.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
-const SCHEMA_PATIENCE: Duration = Duration::from_secs(20);
+const SCHEMA_PATIENCE: Duration = Duration::from_secs(30);
 /// One commit takes at most this part of all places, so that reads go on.
 const COMMIT_PART: usize = 4;
 const CLOCKS_DIFFER_S: u64 = 60;

@@ -16,7 +16,10 @@
 //! wrote at once and did not know of each other bring nothing back. All other tables are of wall
 //! clocks, and forget soon, since what is over there is in the way of counting.
 
+use std::time::Duration;
+
 use scylla::client::session::Session;
+use scylla::statement::unprepared::Statement;
 use scylla::value::CqlValue;
 
 use rhumb_rib::RibError;
@@ -65,10 +68,10 @@ pub(crate) async fn create(
 ) -> Result<(), RibError> {
     let replication = replication.to_cql();
     let make = format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}");
-    session.query_unpaged(make, ()).await.map_err(failed)?;
+    session.query_unpaged(slow(make), ()).await.map_err(failed)?;
     for table in TABLES {
         let make = format!("CREATE TABLE IF NOT EXISTS {keyspace}.{table}");
-        session.query_unpaged(make, ()).await.map_err(failed)?;
+        session.query_unpaged(slow(make), ()).await.map_err(failed)?;
     }
     session.await_schema_agreement().await.map_err(crate::failure::other)?;
     let mut secret = [0; SECRET_LEN];
@@ -78,8 +81,15 @@ pub(crate) async fn create(
          IF NOT EXISTS"
     );
     let values = (FORMAT, &secret[..], BUCKETS);
-    session.query_unpaged(note, values).await.map_err(failed)?;
+    session.query_unpaged(slow(note), values).await.map_err(failed)?;
     Ok(())
+}
+
+/// All nodes have to agree to it, once in the life of a cluster.
+fn slow(text: String) -> Statement {
+    let mut statement = Statement::new(text);
+    statement.set_request_timeout(Some(SCHEMA_PATIENCE));
+    statement
 }
 
 /// Reads what the tables say of themselves.
@@ -129,6 +139,7 @@ pub(crate) const FORMAT: i32 = 1;
 /// How many partitions the accounts of all are spread over.
 const BUCKETS: i32 = 64;
 const SECRET_LEN: usize = 32;
+const SCHEMA_PATIENCE: Duration = Duration::from_secs(30);
 
 const TABLES: [&str; 7] = [
     "names (name blob PRIMARY KEY, metadata blob, book blob, step blob, route blob, locator blob, \
