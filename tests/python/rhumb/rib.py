@@ -37,6 +37,7 @@ REFUSALS = {
     9: "quota exceeded",
     10: "store failed",
     11: "not authorised",
+    12: "overloaded",
 }
 
 _MOST_METADATA = 9
