@@ -20,6 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
 use crate::admin::{Admin, USUAL};
+use crate::config::{StoreAt, parse_store};
 use crate::names::{self, Called};
 use crate::remote::{Remote, parse_address};
 use crate::size::parse_size;
@@ -246,9 +247,13 @@ pub struct RibArguments {
     /// The RIB's key file
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// The store, made if missing [default: rib.redb]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) store: Option<PathBuf>,
+    /// The store: a file, made if missing, or a cluster that speaks CQL, as
+    /// cql://HOST[:PORT],HOST/KEYSPACE [default: rib.redb]
+    #[arg(long, value_name = "FILE|CQL", value_parser = parse_store)]
+    pub(crate) store: Option<StoreAt>,
+    /// Make what is missing of the cluster's tables, each row at so many nodes; once for all RIBs
+    #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u32).range(1..=9))]
+    pub(crate) create_schema: Option<u32>,
     /// The trust domain whose names it knows
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) domain: Option<Name>,

@@ -72,8 +72,10 @@ pub struct RibSettings {
     pub listen: SocketAddr,
     /// Its key file.
     pub key: PathBuf,
-    /// The file of its directory, made if missing.
-    pub store: PathBuf,
+    /// Where its directory is.
+    pub store: StoreAt,
+    /// How a cluster is spoken to, if the directory is there.
+    pub cluster: ClusterSettings,
     /// The trust domain whose names it knows.
     pub domain: Option<Name>,
     /// The RIBs of the domain around.
@@ -249,11 +251,8 @@ impl ConfigFile {
             neighbours,
             listen,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "rib")?,
-            store: flags
-                .store
-                .clone()
-                .or_else(|| raw.store.clone())
-                .unwrap_or_else(|| PathBuf::from(DEFAULT_STORE)),
+            store: self.store(flags)?,
+            cluster: self.cluster(flags)?,
             limits: limits(raw.sessions_per_address, raw.handshakes_per_address),
             store_limits: self.rib_limits()?,
             max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
@@ -618,7 +617,7 @@ pub(crate) mod tests {
         let settings = file.rib(&flags).unwrap();
         assert_eq!(settings.listen.port(), 1);
         assert_eq!(settings.key, Path::new("file.key"));
-        assert_eq!(settings.store, Path::new(DEFAULT_STORE));
+        assert_eq!(settings.store, StoreAt::File(DEFAULT_STORE.into()));
         flags.listen = Some("127.0.0.1:2".parse().unwrap());
         flags.key = Some("flag.key".into());
         let settings = file.rib(&flags).unwrap();

@@ -43,7 +43,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             let run = if domains { commands::demo::run_domains } else { commands::demo::run };
             run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
-        Command::Rib(arguments) => commands::rib::run(&file.rib(arguments)?, with_parent, form),
+        Command::Rib(arguments) => commands::rib::run(&mut file.rib(arguments)?, with_parent, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
         Command::Name(arguments) => commands::name::run(arguments, form),
         Command::Certify(arguments) => commands::certify::run(arguments, form),

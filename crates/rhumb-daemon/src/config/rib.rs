@@ -1,9 +1,46 @@
-//! What a RIB may take of disk and memory, and how much of that strangers may.
+//! Where a RIB has its store, what it may take of disk and memory, and how much of that strangers
+//! may.
 
+use std::path::PathBuf;
+
+use rhumb_cql::{CqlAddress, Credentials};
 use toml::Spanned;
 
-use super::ConfigFile;
+use super::{ConfigFile, DEFAULT_STORE};
+use crate::cli::RibArguments;
 use crate::failure::{Failure, Outcome};
+use crate::secret_file;
+
+/// Where the names of a RIB are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreAt {
+    /// In a file of its own.
+    File(PathBuf),
+    /// In a cluster, which other RIBs may use, too.
+    Cluster(CqlAddress),
+}
+
+/// How a cluster is spoken to.
+#[derive(Debug)]
+pub struct ClusterSettings {
+    /// As whom, if the cluster asks for that.
+    pub credentials: Option<Credentials>,
+    /// Whose nodes have to agree; those of all where there is none.
+    pub data_centre: Option<String>,
+    /// At how many nodes each row is to be, if tables that are missing are to be made.
+    pub create_schema: Option<u32>,
+}
+
+/// Reads where a store is: what does not begin as an address of a cluster is a file.
+///
+/// # Errors
+/// When it begins so and is none.
+pub fn parse_store(text: &str) -> Result<StoreAt, String> {
+    match text.starts_with("cql:") {
+        true => text.parse().map(StoreAt::Cluster).map_err(|error| format!("{error}")),
+        false => Ok(StoreAt::File(PathBuf::from(text))),
+    }
+}
 
 /// What a RIB may take.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +59,38 @@ impl RibLimits {
 }
 
 impl ConfigFile {
+    pub(super) fn store(&self, flags: &RibArguments) -> Outcome<StoreAt> {
+        let store = match flags.store.clone() {
+            Some(store) => Some(store),
+            None => self.parsed(self.raw.rib.store.as_ref(), parse_store)?,
+        };
+        Ok(store.unwrap_or_else(|| StoreAt::File(PathBuf::from(DEFAULT_STORE))))
+    }
+
+    pub(super) fn cluster(&self, flags: &RibArguments) -> Outcome<ClusterSettings> {
+        let raw = &self.raw.rib;
+        let is_cluster = matches!(self.store(flags)?, StoreAt::Cluster(_));
+        let (file, centre) = (raw.store_credentials.as_ref(), raw.store_data_centre.clone());
+        if !is_cluster && (file.is_some() || centre.is_some() || flags.create_schema.is_some()) {
+            return Err(Failure::setup_text(
+                "a store in a file has neither tables to make, nor credentials, nor a data centre; \
+                 name a cluster with --store cql://HOST/KEYSPACE",
+            ));
+        }
+        let read = |path: &PathBuf| {
+            let text = secret_file::read(path, "an editor: one line, USER:PASSWORD")?;
+            Credentials::parse(&text).ok_or_else(|| {
+                let path = path.display();
+                Failure::setup_text(format!("{path}: write one line in it, USER:PASSWORD"))
+            })
+        };
+        Ok(ClusterSettings {
+            credentials: file.map(read).transpose()?,
+            data_centre: centre,
+            create_schema: flags.create_schema,
+        })
+    }
+
     pub(super) fn rib_limits(&self) -> Outcome<RibLimits> {
         let raw = &self.raw.rib;
         let within =

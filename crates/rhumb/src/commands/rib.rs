@@ -1,60 +1,77 @@
 //! `rhumb rib`: the directory of verified routes behind a UDP socket, a thread that verifies what
-//! is published, and one that writes it. Look-ups wait for neither.
+//! is published, and one that writes it, or one that speaks to the cluster where it is stored.
+//! Look-ups wait for none of them but for what they need of the cluster.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_daemon::belonging::Belonging;
-use rhumb_daemon::config::{NeighbourSettings, RibSettings};
-use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
+use rhumb_daemon::config::{NeighbourSettings, RibSettings, StoreAt};
+use rhumb_daemon::daemon::{self, Control, Ready, RulesFollower, Service, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::{clock, key};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Backend, PacketIo};
-use rhumb_rib::store::Embedded;
-use rhumb_rib::{Commit, Committed, Remote, RibError, Verdict, Verification};
-use rhumb_rib::{Neighbours, Server};
-use rhumb_trust::Now;
+use rhumb_rib::store::{Embedded, Store};
+use rhumb_rib::{Neighbours, Remote, RibError, Server, Verdict, Verification};
+use rhumb_trust::{Identity, Now};
 use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Batch, Name, Role};
 
+mod cluster;
 mod exchange;
 mod fullness;
+mod keeper;
 mod report;
 
 use exchange::AtExchange;
+use cluster::InCluster;
 use fullness::Fullness;
+use keeper::{InFile, Keeper};
 
 /// Runs the command.
-pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outcome {
+pub(crate) fn run(settings: &mut RibSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Rib)?;
-    let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let label = format!("rib-{}", identity.name().short());
     let control = daemon::take_control(settings.admin.as_ref(), &label, with_parent)?;
+    match &settings.store {
+        StoreAt::File(path) => {
+            let store = Embedded::open(path).map_err(Failure::setup)?;
+            let keeper = InFile::start(store.share(), control.wake())?;
+            // Nobody outside can tell a file from an older one that took its place.
+            let id = *key::fresh_secret()?.first_chunk().expect("invariant: 16 of 32 bytes");
+            serve(settings, identity, (store, StoreId(id)), keeper, &control, form)
+        }
+        StoreAt::Cluster(address) => {
+            let (keeper, store) =
+                InCluster::start(address, &mut settings.cluster, control.wake())?;
+            serve(settings, identity, store, keeper, &control, form)
+        }
+    }
+}
+
+/// Serves names of this store, which `keeper` reads and writes.
+fn serve<S: Store>(
+    settings: &RibSettings,
+    identity: Arc<Identity>,
+    (store, id): (S, StoreId),
+    keeper: impl Keeper<S>,
+    control: &Control,
+    form: Form,
+) -> Outcome {
+    let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let socket = UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
     let address = socket.local_address();
     let mut io = Backend::from(socket);
-    let store = Embedded::open(&settings.store).map_err(Failure::setup)?;
-
     let now = clock::now();
     let mut link = rhumb_link::Config::default();
     link.limits = settings.limits;
     link.max_datagram_len = settings.max_datagram_len;
+    let config = rhumb_rib::Config { store: id, ..directory_config(settings, address) };
     let secret = key::fresh_secret()?;
-    let mut config = settings.store_limits.config();
-    config.store = StoreId(*key::fresh_secret()?.first_chunk().expect("invariant: 16 of 32 bytes"));
-    let mut disk = store.share();
-    config.access = settings.access.access.clone();
-    config.domain = settings.domain;
-    config.neighbours = settings.neighbours.neighbours.clone();
-    config.around = settings.neighbours.around.clone();
-    // A port of 0 is one that the system has chosen.
-    let at = settings.neighbours.address;
-    config.address = at.map(|it| if it.port() == 0 { address } else { it });
-    let parents = settings.parents.iter();
-    config.parents = parents.map(|it| Remote { address: it.address, name: it.name }).collect();
     let mut server =
         Server::new(identity, store, config, link, secret, now).map_err(Failure::setup)?;
     server.defer_work();
@@ -72,7 +89,7 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
         has_untold: false,
         server,
         verifier: Worker::start_behind("verifier", wake.clone(), Verification::run)?,
-        writer: Worker::start("writer", wake.clone(), move |commit: Commit| commit.run(&mut disk))?,
+        keeper,
         rules: RulesFollower::start(settings.access.clone(), wake)?,
         belonging,
         neighbours: settings.neighbours.clone(),
@@ -94,15 +111,29 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
         address,
         admin: control.admin(),
     });
-    daemon::serve(&mut io, &mut rib, &control, |_, _| false)?;
+    daemon::serve(&mut io, &mut rib, control, |_, _| false)?;
     Ok(())
 }
 
+fn directory_config(settings: &RibSettings, address: SocketAddr) -> rhumb_rib::Config {
+    let mut config = settings.store_limits.config();
+    config.access = settings.access.access.clone();
+    config.domain = settings.domain;
+    config.neighbours = settings.neighbours.neighbours.clone();
+    config.around = settings.neighbours.around.clone();
+    // A port of 0 is one that the system has chosen.
+    let at = settings.neighbours.address;
+    config.address = at.map(|it| if it.port() == 0 { address } else { it });
+    let parents = settings.parents.iter();
+    config.parents = parents.map(|it| Remote { address: it.address, name: it.name }).collect();
+    config
+}
+
 /// The server, its helpers, and what status tells of it.
-struct Directory {
-    server: Server<Embedded>,
+struct Directory<S, K> {
+    server: Server<S>,
     verifier: Worker<Verification, Verdict>,
-    writer: Worker<Commit, Committed>,
+    keeper: K,
     rules: RulesFollower,
     belonging: Belonging,
     neighbours: NeighbourSettings,
@@ -119,7 +150,7 @@ struct Directory {
     neighbours_there: BTreeSet<Name>,
 }
 
-impl Service for Directory {
+impl<S: Store, K: Keeper<S>> Service for Directory<S, K> {
     fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         self.server.handle_batch(batch, now);
     }
@@ -128,9 +159,7 @@ impl Service for Directory {
         for verdict in self.verifier.results() {
             self.server.handle_verified(verdict, now);
         }
-        for committed in self.writer.results() {
-            self.server.handle_committed(committed, now);
-        }
+        self.keeper.bring(&mut self.server, now);
         if let Some(access) = self.rules.poll() {
             self.server.set_access(access, now);
             self.read_neighbours(now);
@@ -172,7 +201,7 @@ impl Service for Directory {
             log(&error);
         }
         self.verifier.hand_out(|| self.server.poll_verification());
-        self.writer.hand_out(|| self.server.poll_commit());
+        self.keeper.fetch(&mut self.server);
     }
 
     fn poll_transmit(&mut self, out: &mut Batch) {
@@ -191,6 +220,7 @@ impl Service for Directory {
         let uptime: Duration = now.instant.saturating_duration_since(self.started);
         let mut snapshot = report::snapshot(&mut self.server, self.address, uptime, now);
         self.belonging.report(&mut snapshot);
+        self.keeper.report(&mut snapshot);
         if let Some(at_exchange) = &self.at_exchange {
             at_exchange.report(&mut snapshot);
         }
@@ -198,7 +228,7 @@ impl Service for Directory {
     }
 }
 
-impl Directory {
+impl<S: Store, K> Directory<S, K> {
     /// Takes over what the file says of neighbours now: a few lines and files of a few hundred
     /// bytes.
     fn read_neighbours(&mut self, now: Now) {
