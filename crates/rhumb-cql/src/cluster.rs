@@ -146,6 +146,17 @@ impl Cluster {
         self.0.ready().await.map(drop)
     }
 
+    /// What tells this store from others: the same for all servers of it.
+    ///
+    /// # Errors
+    /// As [`Cluster::check_schema`].
+    pub async fn id(&self) -> Result<[u8; 16], RibError> {
+        let secret = &self.0.ready().await?.format.secret;
+        let text = [b"store", &secret[..]].concat();
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
+        Ok(*digest.as_ref().first_chunk().expect("invariant: 16 of 32 bytes"))
+    }
+
     /// Whether the clocks of the nodes agree: leases end by them.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub struct Feed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Heard {
-    /// The entries of these names are to be read again.
+    /// The entries of these names are to be read again; of none, when nothing has changed.
     Names(Vec<Name>),
     /// All removals are to be read again.
     Removals,
@@ -77,24 +77,24 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Waits for the next thing that another server has changed. May be dropped while it waits, and
+    /// Waits for the next thing that another server has changed, about a quarter of a second at most:
+    /// then it is of no names, and tells that nothing has changed. May be dropped while it waits, and
     /// called again. What it tells, this handle has forgotten itself.
     ///
     /// # Errors
     /// When the cluster does not answer; to be called again, nothing is lost by it.
     pub async fn next(&mut self) -> Result<Heard, RibError> {
-        loop {
-            if let Some(heard) = self.heard.pop_front() {
-                match &heard {
-                    Heard::Names(names) => names.iter().for_each(|it| self.inner.seen.forget(it)),
-                    Heard::Lost => self.inner.seen.forget_all(),
-                    Heard::Removals => {}
-                }
-                return Ok(heard);
-            }
+        if self.heard.is_empty() {
             sleep(INTERVAL).await;
             self.poll().await?;
         }
+        let heard = self.heard.pop_front().unwrap_or(Heard::Names(Vec::new()));
+        match &heard {
+            Heard::Names(names) => names.iter().for_each(|it| self.inner.seen.forget(it)),
+            Heard::Lost => self.inner.seen.forget_all(),
+            Heard::Removals => {}
+        }
+        Ok(heard)
     }
 
     async fn poll(&mut self) -> Result<(), RibError> {

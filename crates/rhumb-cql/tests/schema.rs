@@ -29,7 +29,7 @@ fn tables_are_made_once_by_whoever_comes_first_and_those_of_others_are_named() {
         let missing = check(cluster, OTHER).await;
         let Err(RibError::SchemaMissing { keyspace }) = &missing else { panic!("{missing:?}") };
         assert_eq!(keyspace, OTHER);
-        assert!(missing.unwrap_err().to_string().contains("--make-schema"));
+        assert!(missing.unwrap_err().to_string().contains("--create-schema"));
         let address = cluster.address(OTHER);
         let server = Cluster::connect(&address, Options::default()).await.unwrap();
         server.create_schema(&Replication::Nodes(1)).await.unwrap();

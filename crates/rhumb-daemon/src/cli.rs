@@ -252,8 +252,8 @@ pub struct RibArguments {
     #[arg(long, value_name = "FILE|CQL", value_parser = parse_store)]
     pub(crate) store: Option<StoreAt>,
     /// Make what is missing of the cluster's tables, each row at so many nodes; once for all RIBs
-    #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u32).range(1..=9))]
-    pub(crate) create_schema: Option<u32>,
+    #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub(crate) create_schema: Option<u8>,
     /// The trust domain whose names it knows
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) domain: Option<Name>,

@@ -56,7 +56,8 @@ pub use keyserver::{KeyserverSettings, KeyserverWaypoint};
 pub use member::{BgpSettings, MemberSettings, SiteName};
 pub use neighbours::NeighbourSettings;
 use raw::RawConfig;
-pub(crate) use rib::RibLimits;
+pub use rib::{ClusterSettings, StoreAt};
+pub(crate) use rib::{RibLimits, parse_store};
 pub use seat::SeatSettings;
 #[cfg(target_os = "linux")]
 pub use stamp::{StampDaemonSettings, StampSettings};

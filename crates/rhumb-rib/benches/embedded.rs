@@ -43,7 +43,6 @@ use rhumb_wire::{
     Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Role, Scope, Statement,
 };
 
-const FEW: usize = 1_000_000;
 const MANY: usize = 10_000_000;
 /// Names behind one router.
 const NAMES_A_ROUTER: usize = 1000;
@@ -60,7 +59,8 @@ fn main() {
     let many = many.map_or(MANY, |it| it.parse().expect("--names=N, a number"));
     let mut conditions: Vec<(&str, String)> = machine::conditions().into();
     let folder = tempfile::tempdir().expect("a folder for the stores");
-    let mut worlds = [FEW.min(many), many].map(|names| World::new(folder.path(), names));
+    // A tenth of them, as one million is of ten.
+    let mut worlds = [many / 10, many].map(|names| World::new(folder.path(), names));
     let mut seen: HashMap<(&str, usize), Vec<f64>> = HashMap::new();
     for _ in 0..ROUNDS {
         for world in &mut worlds {

@@ -119,7 +119,7 @@ pub enum RibError {
     /// The store has no tables.
     #[error(
         "keyspace {keyspace} of the store has no tables of a RIB, or not all; have them made once \
-             (`--make-schema`)"
+             (`--create-schema`)"
     )]
     SchemaMissing {
         /// Where they would be.
@@ -128,7 +128,7 @@ pub enum RibError {
     /// The store's tables are those of an older version.
     #[error(
         "keyspace {keyspace} has tables of format {found}, and this version needs {wanted}; have \
-             them changed once (`--make-schema`), or run the older version"
+             them changed once (`--create-schema`), or run the older version"
     )]
     SchemaOlder {
         /// Where they are.

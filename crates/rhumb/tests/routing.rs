@@ -3,6 +3,9 @@
 
 // What tests share.
 mod attackers;
+#[path = "../../rhumb-cql/tests/cassandra/mod.rs"]
+#[allow(dead_code, reason = "each program uses its part of it")]
+mod cassandra;
 mod harness;
 mod namespaces;
 mod network;
@@ -48,6 +51,7 @@ mod published;
 mod python_client;
 mod receive_rules;
 mod resume;
+mod rib_cluster;
 mod rib_parent;
 mod rib_store;
 mod ribs_away;

@@ -28,14 +28,14 @@ pub struct ClusterSettings {
     /// Whose nodes have to agree; those of all where there is none.
     pub data_centre: Option<String>,
     /// At how many nodes each row is to be, if tables that are missing are to be made.
-    pub create_schema: Option<u32>,
+    pub create_schema: Option<u8>,
 }
 
 /// Reads where a store is: what does not begin as an address of a cluster is a file.
 ///
 /// # Errors
 /// When it begins so and is none.
-pub fn parse_store(text: &str) -> Result<StoreAt, String> {
+pub(crate) fn parse_store(text: &str) -> Result<StoreAt, String> {
     match text.starts_with("cql:") {
         true => text.parse().map(StoreAt::Cluster).map_err(|error| format!("{error}")),
         false => Ok(StoreAt::File(PathBuf::from(text))),

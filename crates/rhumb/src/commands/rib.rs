@@ -27,8 +27,8 @@ mod fullness;
 mod keeper;
 mod report;
 
-use exchange::AtExchange;
 use cluster::InCluster;
+use exchange::AtExchange;
 use fullness::Fullness;
 use keeper::{InFile, Keeper};
 
@@ -40,14 +40,13 @@ pub(crate) fn run(settings: &mut RibSettings, with_parent: bool, form: Form) -> 
     match &settings.store {
         StoreAt::File(path) => {
             let store = Embedded::open(path).map_err(Failure::setup)?;
-            let keeper = InFile::start(store.share(), control.wake())?;
+            let keeper = InFile::start(store.share(), control.wake().clone())?;
             // Nobody outside can tell a file from an older one that took its place.
             let id = *key::fresh_secret()?.first_chunk().expect("invariant: 16 of 32 bytes");
             serve(settings, identity, (store, StoreId(id)), keeper, &control, form)
         }
         StoreAt::Cluster(address) => {
-            let (keeper, store) =
-                InCluster::start(address, &mut settings.cluster, control.wake())?;
+            let (keeper, store) = InCluster::start(address, &mut settings.cluster, control.wake().clone())?;
             serve(settings, identity, store, keeper, &control, form)
         }
     }
@@ -70,7 +69,7 @@ fn serve<S: Store>(
     let mut link = rhumb_link::Config::default();
     link.limits = settings.limits;
     link.max_datagram_len = settings.max_datagram_len;
-    let config = rhumb_rib::Config { store: id, ..directory_config(settings, address) };
+    let config = directory_config(settings, address, id);
     let secret = key::fresh_secret()?;
     let mut server =
         Server::new(identity, store, config, link, secret, now).map_err(Failure::setup)?;
@@ -115,8 +114,13 @@ fn serve<S: Store>(
     Ok(())
 }
 
-fn directory_config(settings: &RibSettings, address: SocketAddr) -> rhumb_rib::Config {
+fn directory_config(
+    settings: &RibSettings,
+    address: SocketAddr,
+    store: StoreId,
+) -> rhumb_rib::Config {
     let mut config = settings.store_limits.config();
+    config.store = store;
     config.access = settings.access.access.clone();
     config.domain = settings.domain;
     config.neighbours = settings.neighbours.neighbours.clone();

@@ -68,16 +68,13 @@ struct Ready {
     id: [u8; 16],
 }
 
-async fn connect(
-    address: &CqlAddress,
-    settings: &mut ClusterSettings,
-) -> Result<Ready, RibError> {
+async fn connect(address: &CqlAddress, settings: &mut ClusterSettings) -> Result<Ready, RibError> {
     let mut options = Options::default();
     options.data_centre = settings.data_centre.clone();
     options.credentials = settings.credentials.take();
     let cluster = Cluster::connect(address, options).await?;
     if let Some(replicas) = settings.create_schema {
-        cluster.create_schema(&Replication::Simple(replicas)).await?;
+        cluster.create_schema(&Replication::Nodes(replicas)).await?;
     }
     cluster.check_schema().await?;
     if let Err(error) = cluster.check_clocks().await {
@@ -110,29 +107,16 @@ impl Hand {
 
     async fn execute(self, task: Task) {
         let done = match task {
-            Task::Read(read) => Done::Read(read, self.read(read).await),
+            Task::Read(read) => Done::Read(read, self.cluster.read(&read).await),
             Task::Write(commit) => {
                 let result = match commit.removals() {
                     [] => self.cluster.commit(commit.changes()).await,
-                    removals => {
-                        self.cluster.commit_removals(removals).await.map(|()| Vec::new())
-                    }
+                    removals => self.cluster.commit_removals(removals).await.map(|()| Vec::new()),
                 };
                 Done::Written(commit.end(result))
             }
         };
         self.give(done);
-    }
-
-    async fn read(&self, read: Read) -> Result<Answer, RibError> {
-        let cluster = &self.cluster;
-        Ok(match read {
-            Read::Entry(name) => Answer::Entry(cluster.entry(&name).await?.map(Box::new)),
-            Read::FirstWith(beginning) => Answer::FirstWith(cluster.first_with(beginning).await?),
-            Read::After(after, limit) => Answer::After(cluster.after(after, limit).await?),
-            Read::Names => Answer::Names(cluster.names().await?),
-            Read::Held(account) => Answer::Held(cluster.held(&account).await?),
-        })
     }
 
     /// Hears what others change, for as long as anybody wants to know.
@@ -229,7 +213,8 @@ const AT_ONCE: usize = 512;
 /// Before a cluster that did not answer is asked again what has changed.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Compare with look-ups: what had to be read for them.
-const READS: Metric = Metric::counter("rhumb_rib_cluster_reads_total", "Reads that the cluster answered.");
+const READS: Metric =
+    Metric::counter("rhumb_rib_cluster_reads_total", "Reads that the cluster answered.");
 /// Names in commits that a quorum has acknowledged.
 const WRITTEN: Metric =
     Metric::counter("rhumb_rib_cluster_written_names_total", "Names written to the cluster.");
