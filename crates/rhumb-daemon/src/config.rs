@@ -124,6 +124,9 @@ pub struct RouterSettings {
     pub workers: u8,
     /// How long datagrams may gather while they come close upon each other, if at all.
     pub coalesce: Option<Duration>,
+    /// One in so many answers of RIBs is put to another one as well; 0: none, and RIBs are not held
+    /// to what they said.
+    pub check_rib_answers: u32,
     /// Whether each keeps to a core of its own.
     pub pin: bool,
     /// The file that keeps its routes over a restart.
@@ -315,6 +318,9 @@ impl ConfigFile {
             max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
             workers,
             coalesce: self.coalesce(flags.coalesce_us)?,
+            check_rib_answers: raw
+                .check_rib_answers
+                .unwrap_or(rhumb_switch::DEFAULT_CHECK_RIB_ANSWERS),
             pin: flags.pin || raw.pin.unwrap_or(false),
             state: flags.state.clone().or_else(|| raw.state.clone()),
             stamps: self.stamps()?,

@@ -9,18 +9,21 @@
 //! 4. `poll_request` hands out what to send; `handle_timeout` repeats what was not answered.
 //! 5. A RIB that has another store than before is told everything anew: `stores`.
 //! 6. RIBs tell who was removed from domains: `removals`.
-//! 7. `take_answered` pairs a response with its question; a response that pairs with none is not
+//! 7. What RIBs say is compared, and who is proven wrong is asked last: `words`, `conduct`.
+//! 8. `take_answered` pairs a response with its question; a response that pairs with none is not
 //!    believed. When the switch has verified it, it says so: `settle`, `deny` or `fail`.
 //!
 //! A RIB tells those who asked when something changes, for as long as the session lasts that they
 //! asked in. So when one ends, what was learnt in it must be asked for again before it can be
 //! relied on to its end: `take_unwatched`, `is_watched`.
 
+mod conduct;
 mod inquiries;
 mod publications;
 mod removals;
 mod replica;
 mod stores;
+mod words;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -39,8 +42,11 @@ use publications::Publications;
 use removals::Walks;
 use replica::Replica;
 use stores::Stores;
+use words::Words;
 
+pub use conduct::{Conduct, Fault, Suspicion};
 pub use publications::{Kind, PublishOutcome, Slot};
+pub use words::Checks;
 
 /// The RIBs that are asked and told, and what is under way with them.
 pub struct Directory {
@@ -53,6 +59,9 @@ pub struct Directory {
     publications: Publications,
     stores: Stores,
     walks: Walks,
+    words: Words,
+    /// Of each RIB.
+    conducts: Vec<Conduct>,
     /// When which question is to be looked at again.
     timers: BTreeSet<(Instant, Question)>,
     timer_of: HashMap<Question, Instant>,
@@ -90,6 +99,10 @@ pub enum Question {
     Store(usize),
     /// Who was removed since this RIB told of it last.
     Removals(usize),
+    /// What this RIB alone says of the way to a name.
+    Check(Name, usize),
+    /// Whether this RIB takes what another one, or itself, has shown of a name.
+    Show(Name, usize),
 }
 
 impl Question {
@@ -146,6 +159,8 @@ impl Directory {
             publications: Publications::new(max_publications),
             stores: Stores::new(ribs.len()),
             walks: Walks::new(ribs.len()),
+            words: Words::new(ribs.len()),
+            conducts: vec![Conduct::default(); ribs.len()],
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
             watched: Table::new(max_watched),
@@ -208,6 +223,7 @@ impl Directory {
         let address = rib.kept.address();
         self.stores.closed(index);
         self.walks.closed(index);
+        self.words.forget(index);
         for question in self.inquiries.asked_of(index) {
             let step = self.inquiries.note_failed(&question, index);
             self.take(question, step, now);
@@ -247,6 +263,22 @@ impl Directory {
     pub fn poll_silent(&mut self, now: Instant) -> Option<SocketAddr> {
         let rib = self.replicas.iter_mut().find_map(|rib| rib.silence.is_news(now).then_some(rib));
         rib.map(|rib| rib.kept.address())
+    }
+
+    /// How each RIB has behaved, in the order of [`Directory::ribs`].
+    pub fn conducts(&self) -> &[Conduct] {
+        &self.conducts
+    }
+
+    /// The next RIB of which a fault was proven that was not told of yet.
+    pub fn poll_fault(&mut self) -> Option<(SocketAddr, Fault)> {
+        let mut all = self.conducts.iter_mut().enumerate();
+        let (index, fault) = all.find_map(|(at, conduct)| Some((at, conduct.take_news()?)))?;
+        Some((self.replicas[index].kept.address(), fault))
+    }
+
+    fn is_suspected(&self, index: usize, now: Instant) -> bool {
+        self.conducts[index].suspicion(now).is_some()
     }
 
     fn connecting_replica(&self, attempt: AttemptId) -> Option<usize> {
@@ -293,7 +325,14 @@ impl Directory {
         let Some(request) = self.requests.remove(&id) else { return Answered::Nothing };
         let Request { question, replica, sent_at, .. } = request;
         self.replicas[replica].silence.end();
-        if matches!(question, Question::Publish(_) | Question::Store(_) | Question::Removals(_)) {
+        if matches!(
+            question,
+            Question::Publish(_)
+                | Question::Store(_)
+                | Question::Removals(_)
+                | Question::Check(..)
+                | Question::Show(..)
+        ) {
             return Answered::Question(question, replica);
         }
         self.replicas[replica].times.note(now.saturating_duration_since(sent_at));
@@ -314,6 +353,14 @@ impl Directory {
 
     /// A RIB says that there is no answer, for as long as it says.
     pub fn deny(&mut self, question: Question, replica: usize, until: Instant, now: Instant) {
+        let others = self.replicas.iter().enumerate().filter(|(at, _)| *at != replica);
+        let mut trusted =
+            others.filter(|(at, it)| it.session().is_some() && !self.is_suspected(*at, now));
+        if self.is_suspected(replica, now) && trusted.next().is_some() {
+            // Its denials count where there is nobody better to ask.
+            let step = self.inquiries.note_failed(&question, replica);
+            return self.take(question, step, now);
+        }
         let hedge = self.replicas.iter().map(|rib| rib.times.hedge_after()).max();
         let believed_at = now + hedge.unwrap_or_default();
         let step = self.inquiries.note_denied(&question, replica, until, believed_at);
@@ -324,6 +371,9 @@ impl Directory {
     pub fn fail(&mut self, question: Question, replica: usize, why: NoAnswer, now: Instant) {
         if why != NoAnswer::Unverified {
             self.replicas[replica].times.penalise();
+        }
+        if matches!(question, Question::Check(..)) {
+            return;
         }
         let step = self.inquiries.note_failed(&question, replica);
         self.take(question, step, now);
@@ -379,18 +429,24 @@ impl Directory {
             Question::Way(name, number) => RibRequestBody::LookUpWay { name, number },
             Question::Metadata(name) => RibRequestBody::LookUpMetadata(name),
             Question::Export(name) => RibRequestBody::LookUpExport(name),
-            Question::Publish(_) | Question::Store(_) | Question::Removals(_) => return false,
+            Question::Publish(_)
+            | Question::Store(_)
+            | Question::Removals(_)
+            | Question::Check(..)
+            | Question::Show(..) => return false,
         };
         let next = self
             .replicas
             .iter()
             .enumerate()
             .filter(|(index, rib)| rib.session().is_some() && !asked.contains(index))
-            .min_by_key(|(index, rib)| (rib.times.smoothed(), *index));
+            .min_by_key(|(index, rib)| {
+                (self.is_suspected(*index, now), rib.times.smoothed(), *index)
+            });
         let Some((index, rib)) = next else { return false };
         let hedge_at = now + rib.times.hedge_after();
         let Some(id) = self.send(index, question, body, now) else { return false };
-        self.inquiries.note_asked(&question, (index, id), hedge_at);
+        self.inquiries.note_asked(&question, (index, id), now, hedge_at);
         true
     }
 
@@ -555,6 +611,7 @@ impl Directory {
             let (step, silent) = self.inquiries.handle_timeout(&question, now);
             for replica in silent {
                 self.replicas[replica].times.note(inquiries::ROUND);
+                self.conducts[replica].note_unanswered();
             }
             self.take(question, step, now);
         }

@@ -21,7 +21,10 @@ mod remote;
 mod table;
 
 pub use chance::Chance;
-pub use directory::{Answered, Directory, Kind, NoAnswer, PublishOutcome, Question, Slot};
+pub use directory::{
+    Answered, Checks, Conduct, Directory, Fault, Kind, NoAnswer, PublishOutcome, Question, Slot,
+    Suspicion,
+};
 pub use eviction::Eviction;
 pub use kept::{Kept, reconnect_delay};
 pub use remote::Remote;

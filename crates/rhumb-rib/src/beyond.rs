@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use rhumb_directory::{Directory, Kind, Question, Slot, Table};
 use rhumb_link::SessionId;
-use rhumb_trust::{name_of, verify_chain, verify_statement};
+use rhumb_trust::{ChainError, StatementError, name_of, verify_chain, verify_statement};
 use rhumb_wire::rib::{MAX_WAYS, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Statement};
 
@@ -89,9 +89,15 @@ pub(crate) enum Heard {
     Answer {
         replica: usize,
     },
+    /// `alone` if it was asked to compare.
     Absence {
         replica: usize,
         rib: Arc<Metadata>,
+        alone: bool,
+    },
+    /// It alone was asked, to compare.
+    Check {
+        replica: usize,
     },
     Change,
     /// By which certificates a name is known outside of its domain, by a RIB of that.
@@ -127,12 +133,45 @@ impl Told {
     }
 }
 
+impl Told {
+    /// Which question it answers, and by which RIB.
+    pub(crate) fn answers(&self) -> Option<(Question, usize)> {
+        let Self { name, number, .. } = *self;
+        match self.heard {
+            Heard::Check { replica } | Heard::Absence { replica, alone: true, .. } => {
+                Some((Question::Check(name, replica), replica))
+            }
+            Heard::Answer { replica } | Heard::Absence { replica, .. } => {
+                Some((Question::way(name, number), replica))
+            }
+            Heard::Change | Heard::AtHome { .. } => None,
+        }
+    }
+
+    /// Of what does not hold: whether no time and no change makes that of something good.
+    pub(crate) fn is_forged(&self) -> bool {
+        let certificates = self.what.certificates.clone();
+        let keys: HashMap<Name, PublicKey> = self.keys.iter().copied().collect();
+        let verified =
+            verify_chain(self.name, certificates, |name| keys.get(name).copied(), self.now_s);
+        let is_way = matches!(self.heard, Heard::Answer { .. } | Heard::Check { .. });
+        let is_bad = matches!(
+            verified,
+            Err(ChainError::WrongOrigin { .. }
+                | ChainError::Statement { error: StatementError::BadSignature, .. })
+        );
+        is_way && is_bad
+    }
+}
+
 impl Beyond {
     /// For a directory that has these RIBs around it, of which nothing is known yet.
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         let bound = config.max_beyond;
+        let mut directory = Directory::new(&config.parents, bound, MAX_PUBLICATIONS, now);
+        directory.hold_to_word();
         Self {
-            directory: Directory::new(&config.parents, bound, MAX_PUBLICATIONS, now),
+            directory,
             upward: Upward::new(bound),
             parents: HashMap::new(),
             remembered: Table::new(bound),
@@ -175,6 +214,31 @@ impl Beyond {
             Payer::Stranger(_) => (1, config.climbs_per_source_per_s, config.climbs_per_s),
         };
         self.budgets.take(payer, 1, each, now_s) && self.of_kind[kind].take(1, all, now_s)
+    }
+
+    /// What was told and verified is a RIB's word, to which it is held; what is forged, a fault.
+    pub(crate) fn note_word(&mut self, told: &Told, holds: bool, now: Instant) {
+        let (Some(answer), Some(first)) = (told.answers(), told.what.certificates.first()) else {
+            return;
+        };
+        if !holds {
+            if told.is_forged() {
+                self.directory.note_forged(answer.1, now);
+            }
+            return;
+        }
+        match &told.heard {
+            Heard::Absence { .. } => self.directory.note_absent(answer, first, now),
+            // Its own store is one level further out than ours.
+            _ if told.what.level == 1 => {
+                let sent = told.what.metadata.iter().find(|it| name_of(it) == first.issuer);
+                let metadata = sent.or_else(|| self.metadata_of(&first.issuer)).cloned();
+                if let Some(metadata) = metadata.map(Arc::new) {
+                    self.directory.note_shown(answer, first, &metadata, now);
+                }
+            }
+            _ => {}
+        }
     }
 
     pub(crate) fn is_climbing(&self, question: &Question) -> bool {

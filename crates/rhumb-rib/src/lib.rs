@@ -65,7 +65,7 @@ pub use limits::{Givers, NameLimits};
 pub use neighbours::{
     DEFAULT_COST, MAX_DOMAINS, Neighbour, Neighbours, NotTaken, Own, Relation, Tell, Way,
 };
-pub use rhumb_directory::Remote;
+pub use rhumb_directory::{Conduct, Fault, Remote};
 pub use rib::commit::{Commit, Committed};
 pub use rib::verification::{Verdict, Verification};
 pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};

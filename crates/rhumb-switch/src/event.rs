@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use rhumb_directory::Fault;
 use rhumb_link::LinkError;
 use rhumb_trust::StatementError;
 use rhumb_wire::Name;
@@ -28,6 +29,14 @@ pub enum Event {
     RibSilent {
         /// Where it is.
         address: SocketAddr,
+    },
+    /// A RIB did what no honest one does, and is asked last for a while. Told once for each such
+    /// while and kind of fault.
+    RibFault {
+        /// Where it is.
+        address: SocketAddr,
+        /// What was proven.
+        fault: Fault,
     },
     /// The session to an upstream router is up.
     UpstreamReady {

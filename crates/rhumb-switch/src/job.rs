@@ -112,6 +112,8 @@ pub(crate) enum Heard {
     Answer { replica: usize, level: u8, number: u8 },
     /// We asked by which domains a name is known outside, and the RIB of this number answered.
     Export { replica: usize },
+    /// We asked this RIB alone, to compare.
+    Check { replica: usize, level: u8 },
     /// It changed, and the RIB on this session says so unasked.
     Change { session: SessionId, level: u8 },
     /// An earlier run of ours saved it.
@@ -124,6 +126,7 @@ impl Heard {
         match self {
             Self::Answer { replica, number, .. } => Some((Question::way(name, number), replica)),
             Self::Export { replica } => Some((Question::Export(name), replica)),
+            Self::Check { replica, .. } => Some((Question::Check(name, replica), replica)),
             Self::Change { .. } | Self::Saved { .. } => None,
         }
     }

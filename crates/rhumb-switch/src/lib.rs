@@ -104,8 +104,8 @@ mod workers;
 
 pub use border::{Border, PDU_PROTOCOL, short_address};
 pub use config::{
-    Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_PUBLICATIONS,
-    DEFAULT_MAX_ROUTES,
+    Config, DEFAULT_CHECK_RIB_ANSWERS, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS,
+    DEFAULT_MAX_PUBLICATIONS, DEFAULT_MAX_ROUTES,
 };
 pub use counters::Counters;
 pub use domain::Domain;
@@ -115,7 +115,7 @@ pub use fast_path::{FastPath, MAX_HAND_OVERS};
 pub use hand_over::{HandOver, Order};
 pub use job::{Done, Job};
 pub use reach::{Network, NotANetwork};
-pub use rhumb_directory::Remote;
+pub use rhumb_directory::{Fault, Remote};
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{

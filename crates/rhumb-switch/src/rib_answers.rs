@@ -16,7 +16,7 @@ use std::time::Duration;
 use rhumb_directory::{Answered, NoAnswer, Question, until};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, name_of};
-use rhumb_wire::rib::{RequestId, RibResponse, RibResponseBody};
+use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Metadata, Name, Pdu, PublicKey, Statement};
 
 use crate::event::Event;
@@ -61,6 +61,9 @@ impl Switch {
             Answered::Question(Question::Removals(_), replica) => {
                 self.removals_refused(replica, now);
             }
+            Answered::Question(Question::Show(name, _), replica) => {
+                self.handle_show_answered(from, (name, replica), body, now);
+            }
             Answered::Question(question, replica) => {
                 self.handle_answer(from, question, replica, body, now);
             }
@@ -103,7 +106,14 @@ impl Switch {
                 self.submit_route(Heard::Export { replica }, name, certificates, now);
             }
             (
-                Question::Route(_) | Question::Way(..) | Question::Export(_),
+                Question::Check(name, _),
+                RibResponseBody::Found { name: found, level, metadata, certificates },
+            ) if name == found => {
+                self.learn_metadata(metadata);
+                self.submit_route(Heard::Check { replica, level }, name, certificates, now);
+            }
+            (
+                Question::Route(_) | Question::Way(..) | Question::Export(_) | Question::Check(..),
                 RibResponseBody::Absent(absence),
             ) => {
                 self.submit_absence(from, replica, question, absence, now);
@@ -120,11 +130,37 @@ impl Switch {
                 self.directory.note_watched(name);
                 self.directory.deny(question, replica, now.instant, now.instant);
             }
-            _ => {
+            (_, body) => {
                 self.plane.drop_pdu(DropReason::UnexpectedRibAnswer);
+                if is_beside(&question, &body) {
+                    self.directory.note_forged(replica, now.instant);
+                }
                 self.refuse_answer(question, replica, now);
             }
         }
+    }
+
+    /// A RIB that was shown what another one has stored it, or not.
+    fn handle_show_answered(
+        &mut self,
+        from: SessionId,
+        (name, replica): (Name, usize),
+        body: RibResponseBody,
+        now: Now,
+    ) {
+        let answer = match body {
+            RibResponseBody::Stored => Ok(()),
+            RibResponseBody::Refused(refusal) => Err(refusal),
+            RibResponseBody::Superseded(newer) => {
+                // What it has that is newer is news to the others, and to us.
+                if newer.issuer == name && self.routes.tables().needs(&newer) {
+                    self.submit_statement(from, newer, now);
+                }
+                Err(Refusal::Superseded)
+            }
+            _ => return self.plane.drop_pdu(DropReason::UnexpectedRibAnswer),
+        };
+        self.directory.show_answered(name, replica, answer, now.instant);
     }
 
     fn refuse_answer(&mut self, question: Question, replica: usize, now: Now) {
@@ -191,7 +227,8 @@ impl Switch {
     ) {
         let (Question::Route(destination)
         | Question::Way(destination, _)
-        | Question::Export(destination)) = question
+        | Question::Export(destination)
+        | Question::Check(destination, _)) = question
         else {
             return;
         };
@@ -199,6 +236,7 @@ impl Switch {
         let about_it = matches!(certificate.statement, Statement::Absence { subject } if subject == destination);
         if !about_it || certificate.issuer != rib.name {
             self.plane.drop_pdu(DropReason::UnexpectedRibAnswer);
+            self.directory.note_forged(replica, now.instant);
             return self.refuse_answer(question, replica, now);
         }
         let rib = rib.metadata.clone();
@@ -215,6 +253,10 @@ impl Switch {
         result: Result<Verified<Chain>, ChainError>,
         now: Now,
     ) {
+        match &result {
+            Ok(chain) => self.note_word(told, destination, chain, now),
+            Err(error) => self.note_if_forged(told, destination, error, now),
+        }
         let within = result.as_ref().is_ok_and(|chain| self.is_within_bounds(chain));
         let (taken, why_not) = match result {
             Ok(chain) if within => {
@@ -227,7 +269,7 @@ impl Switch {
             }
         };
         match told {
-            Heard::Answer { .. } | Heard::Export { .. } => {
+            Heard::Answer { .. } | Heard::Export { .. } | Heard::Check { .. } => {
                 let Some((question, replica)) = told.answers(destination) else { return };
                 if taken {
                     return self.directory.settle(&question);
@@ -238,6 +280,39 @@ impl Switch {
             Heard::Change { .. } if taken => self.plane.counters_mut().rib_changes += 1,
             Heard::Change { .. } => self.plane.counters_mut().rib_answers_refused += 1,
             Heard::Saved { .. } => self.plane.counters_mut().routes_restored += u64::from(taken),
+        }
+    }
+
+    /// What a RIB has in its own store of a name is its word, to which it is held.
+    fn note_word(&mut self, told: Heard, name: Name, chain: &Verified<Chain>, now: Now) {
+        let first = &chain.certificates()[0];
+        let is_its_own = matches!(
+            told,
+            Heard::Answer { level: 0, .. }
+                | Heard::Check { level: 0, .. }
+                | Heard::Change { level: 0, .. }
+        );
+        let Some(metadata) = self.metadata_of(&first.issuer).filter(|_| is_its_own) else { return };
+        match (told, told.answers(name)) {
+            (Heard::Change { session, .. }, _) => {
+                self.directory.note_told(session, first, &metadata, now.instant);
+            }
+            (_, Some(answer)) => {
+                self.directory.note_shown(answer, first, &metadata, now.instant);
+            }
+            _ => {}
+        }
+    }
+
+    /// A RIB verifies what it takes: no time and no change makes these of something good.
+    fn note_if_forged(&mut self, told: Heard, name: Name, error: &ChainError, now: Now) {
+        let is_forged = matches!(
+            error,
+            ChainError::WrongOrigin { .. }
+                | ChainError::Statement { error: StatementError::BadSignature, .. }
+        );
+        if let Some((_, replica)) = told.answers(name).filter(|_| is_forged) {
+            self.directory.note_forged(replica, now.instant);
         }
     }
 
@@ -252,9 +327,10 @@ impl Switch {
                 }
                 return is_current;
             }
-            Heard::Answer { level, .. } | Heard::Change { level, .. } | Heard::Saved { level } => {
-                level
-            }
+            Heard::Answer { level, .. }
+            | Heard::Check { level, .. }
+            | Heard::Change { level, .. }
+            | Heard::Saved { level } => level,
         };
         if matches!(told, Heard::Change { .. }) {
             if !self.routes.tables().admits(&chain) {
@@ -340,6 +416,7 @@ impl Switch {
     ) {
         match result {
             Ok(absence) => {
+                self.directory.note_absent((question, replica), &absence, now.instant);
                 let end = until(absence.not_after_s, now).min(now.instant + MAX_ABSENCE);
                 self.directory.deny(question, replica, end, now.instant);
             }
@@ -350,6 +427,8 @@ impl Switch {
                     StatementError::Expired { .. } | StatementError::NotYetValid { .. }
                 ) {
                     self.plane.tell(Event::RibClockDiffers { why });
+                } else {
+                    self.directory.note_forged(replica, now.instant);
                 }
                 self.plane.counters_mut().chains_refused += 1;
                 self.refuse_answer(question, replica, now);
@@ -506,6 +585,18 @@ impl Switch {
             }
         }
         self.flush_requests(now);
+    }
+}
+
+/// Whether a RIB was asked one thing and answers another, or about another name.
+fn is_beside(question: &Question, body: &RibResponseBody) -> bool {
+    match (question, body) {
+        (
+            Question::Route(name) | Question::Way(name, _) | Question::Check(name, _),
+            RibResponseBody::Found { name: found, .. },
+        ) => name != found,
+        (_, RibResponseBody::Stored | RibResponseBody::Store(_)) => true,
+        _ => false,
     }
 }
 

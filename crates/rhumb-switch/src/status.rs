@@ -4,9 +4,9 @@
 //! and programs read.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rhumb_directory::Fill;
+use rhumb_directory::{Conduct, Fault, Fill};
 use rhumb_link::Peer;
 use rhumb_trust::{Now, Removals};
 use rhumb_wire::{Certificate, Limits, Name, Role, Statement};
@@ -150,6 +150,19 @@ pub struct RibStatus {
     /// For how many seconds it has answered nothing that it
     /// was asked, if that is longer than a busy one takes.
     pub no_answer_since_s: Option<u64>,
+    /// What was proven against it last, while it is asked after all others for that.
+    pub suspected_of: Option<&'static str>,
+    /// How many seconds ago that was.
+    pub last_fault_s: Option<u64>,
+    /// For how many more seconds it is asked last.
+    pub suspected_for_s: Option<u64>,
+    /// How often each kind of fault was proven.
+    #[serde(serialize_with = "by_reason")]
+    pub faults: [(&'static str, u64); Fault::ALL.len()],
+    /// How often it lacked what another RIB had, and took it over: no fault.
+    pub behind: u64,
+    /// How many rounds of questions it left without an answer in time.
+    pub unanswered: u64,
 }
 
 /// An upstream router as a switch sees it.
@@ -418,7 +431,32 @@ impl RibStatus {
     ) -> Self {
         let is_connected = name.is_some() && silent_for.is_none();
         let no_answer_since_s = silent_for.map(|lasts| lasts.as_secs());
-        Self { address, name, is_connected, no_answer_since_s }
+        Self {
+            address,
+            name,
+            is_connected,
+            no_answer_since_s,
+            suspected_of: None,
+            last_fault_s: None,
+            suspected_for_s: None,
+            faults: Fault::ALL.map(|fault| (fault.as_str(), 0)),
+            behind: 0,
+            unanswered: 0,
+        }
+    }
+
+    /// The same, and how it has behaved.
+    pub(crate) fn with(self, conduct: &Conduct, now: Instant) -> Self {
+        let suspicion = conduct.suspicion(now);
+        Self {
+            suspected_of: suspicion.map(|it| it.fault.as_str()),
+            last_fault_s: suspicion.map(|it| it.ago.as_secs()),
+            suspected_for_s: suspicion.map(|it| it.left.as_secs()),
+            faults: Fault::ALL.map(|fault| (fault.as_str(), conduct.times(fault))),
+            behind: conduct.behind(),
+            unanswered: conduct.unanswered(),
+            ..self
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_directory::Directory;
+use rhumb_directory::{Chance, Checks, Directory};
 use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
@@ -72,6 +72,7 @@ impl Switch {
         // Of nodes there are many, and they watch us.
         link.watch_peers = WatchPeers::Infrastructure;
         let endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
+        let one_in = config.check_rib_answers;
         let place = config.domain.clone();
         let place = place.map(|it| Place::new(it, identity.name(), config.max_grants));
         let mut switch = Self {
@@ -90,6 +91,10 @@ impl Switch {
             admission: Admission::new(config, &secret, now.instant),
             groups: Groups::default(),
         };
+        if one_in > 0 {
+            let chance = Chance::new(&secret, OF_CHECKS);
+            switch.directory.check_answers(Checks { one_in, chance });
+        }
         let access = switch.admission.access().clone();
         switch.plane.link_mut().set_access(access, now);
         switch.want_removals(now);
@@ -152,6 +157,9 @@ impl Switch {
         while let Some(address) = self.directory.poll_silent(now.instant) {
             self.plane.tell(Event::RibSilent { address });
         }
+        while let Some((address, fault)) = self.directory.poll_fault() {
+            self.plane.tell(Event::RibFault { address, fault });
+        }
         self.publish_behind(now);
         self.connect_due(now);
         self.choose_upstream(now);
@@ -200,8 +208,10 @@ impl Switch {
             ribs: self
                 .directory
                 .ribs(now.instant)
-                .map(|(address, session, silent_for)| {
-                    RibStatus::of(address, session.and_then(peer_name), silent_for)
+                .zip(self.directory.conducts())
+                .map(|((address, session, silent_for), conduct)| {
+                    let rib = RibStatus::of(address, session.and_then(peer_name), silent_for);
+                    rib.with(conduct, now.instant)
                 })
                 .collect(),
             upstreams: self
@@ -299,5 +309,7 @@ impl Switch {
     }
 }
 
+/// Of what chance decides, which answers are checked; `tables` and `admission` have theirs.
+const OF_CHECKS: u64 = 3;
 /// Active flows that a sweep keeps the entries of: half a millisecond of work.
 const MAX_VISITED: usize = 2048;

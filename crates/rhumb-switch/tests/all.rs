@@ -10,6 +10,7 @@ mod border;
 mod border_attacks;
 mod budgets;
 mod change;
+mod conduct;
 mod domains;
 mod flood;
 mod groups;

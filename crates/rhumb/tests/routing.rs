@@ -52,6 +52,7 @@ mod python_client;
 mod receive_rules;
 mod resume;
 mod rib_cluster;
+mod rib_conduct;
 mod rib_parent;
 mod rib_store;
 mod ribs_away;

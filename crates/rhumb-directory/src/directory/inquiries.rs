@@ -23,8 +23,15 @@ pub(super) struct Inquiry {
     round: u32,
     round_ends_at: Instant,
     hedge_at: Instant,
-    asked: Vec<(usize, Stage)>,
+    asked: Vec<Asked>,
     absence: Option<Absence>,
+}
+
+/// A RIB that was asked in this round.
+struct Asked {
+    replica: usize,
+    at: Instant,
+    stage: Stage,
 }
 
 /// How far one RIB's answer is.
@@ -95,7 +102,7 @@ impl Inquiries {
     /// The RIBs that were asked in this round.
     pub(super) fn asked(&self, question: &Question) -> Vec<usize> {
         let inquiry = self.by_question.get(question);
-        inquiry.map_or(Vec::new(), |i| i.asked.iter().map(|(replica, _)| *replica).collect())
+        inquiry.map_or(Vec::new(), |i| i.asked.iter().map(|it| it.replica).collect())
     }
 
     /// A RIB was asked; if it does not answer until `hedge_at`, another one is to be.
@@ -103,12 +110,19 @@ impl Inquiries {
         &mut self,
         question: &Question,
         (replica, id): (usize, RequestId),
+        at: Instant,
         hedge_at: Instant,
     ) {
         if let Some(inquiry) = self.by_question.get_mut(question) {
-            inquiry.asked.push((replica, Stage::Asked(id)));
+            inquiry.asked.push(Asked { replica, at, stage: Stage::Asked(id) });
             inquiry.hedge_at = hedge_at;
         }
+    }
+
+    /// When a RIB was asked, in this round.
+    pub(super) fn asked_at(&self, question: &Question, replica: usize) -> Option<Instant> {
+        let asked = &self.by_question.get(question)?.asked;
+        asked.iter().find(|it| it.replica == replica).map(|it| it.at)
     }
 
     /// There is nobody else to ask in this round.
@@ -121,8 +135,8 @@ impl Inquiries {
     /// A RIB answered request `id`. Whether anybody still waits for that answer.
     pub(super) fn note_answered(&mut self, question: &Question, id: RequestId) -> bool {
         let Some(inquiry) = self.by_question.get_mut(question) else { return false };
-        let asked = inquiry.asked.iter_mut().find(|(_, stage)| *stage == Stage::Asked(id));
-        asked.map(|(_, stage)| *stage = Stage::Answered).is_some()
+        let asked = inquiry.asked.iter_mut().find(|it| it.stage == Stage::Asked(id));
+        asked.map(|it| it.stage = Stage::Answered).is_some()
     }
 
     /// A RIB's answer does not count, or none will come.
@@ -152,7 +166,7 @@ impl Inquiries {
     pub(super) fn deniers(&self, question: &Question) -> Vec<usize> {
         let inquiry = self.by_question.get(question);
         let asked = inquiry.map_or(&[][..], |inquiry| &inquiry.asked);
-        asked.iter().filter(|(_, stage)| *stage == Stage::Denied).map(|(i, _)| *i).collect()
+        asked.iter().filter(|it| it.stage == Stage::Denied).map(|it| it.replica).collect()
     }
 
     /// What is left when all that can be asked were: nothing to wait
@@ -188,9 +202,7 @@ impl Inquiries {
                 false => (Step::Nothing, Vec::new()),
             };
         }
-        let silent = |(replica, stage): &(usize, Stage)| {
-            matches!(stage, Stage::Asked(_)).then_some(*replica)
-        };
+        let silent = |it: &Asked| matches!(it.stage, Stage::Asked(_)).then_some(it.replica);
         let silent = inquiry.asked.iter().filter_map(silent).collect();
         inquiry.round += 1;
         inquiry.asked.clear();
@@ -205,7 +217,10 @@ impl Inquiries {
     /// The questions that wait for an answer of this RIB, which will not come.
     pub(super) fn asked_of(&self, replica: usize) -> Vec<Question> {
         let waits = |inquiry: &Inquiry| {
-            inquiry.asked.iter().any(|(i, stage)| *i == replica && matches!(stage, Stage::Asked(_)))
+            inquiry
+                .asked
+                .iter()
+                .any(|it| it.replica == replica && matches!(it.stage, Stage::Asked(_)))
         };
         let all = self.by_question.iter();
         let mut waiting: Vec<Question> =
@@ -218,13 +233,13 @@ impl Inquiries {
 
 impl Inquiry {
     fn set(&mut self, replica: usize, stage: Stage) {
-        if let Some(asked) = self.asked.iter_mut().find(|(asked, _)| *asked == replica) {
-            asked.1 = stage;
+        if let Some(asked) = self.asked.iter_mut().find(|asked| asked.replica == replica) {
+            asked.stage = stage;
         }
     }
 
     fn is_waiting(&self) -> bool {
-        self.asked.iter().any(|(_, stage)| matches!(stage, Stage::Asked(_) | Stage::Answered))
+        self.asked.iter().any(|it| matches!(it.stage, Stage::Asked(_) | Stage::Answered))
     }
 }
 

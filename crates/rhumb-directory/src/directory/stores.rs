@@ -73,7 +73,12 @@ impl Directory {
         let Some(seen) = self.stores.by_replica.get_mut(replica) else { return false };
         seen.again_at = None;
         let Some(store) = store else { return false };
-        seen.store.replace(store).is_some_and(|before| before != store)
+        let is_another = seen.store.replace(store).is_some_and(|before| before != store);
+        if is_another {
+            // It may begin from a back-up, and need not know what it said.
+            self.words.forget(replica);
+        }
+        is_another
     }
 
     /// Notes names that are to be published at a RIB again.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use rhumb_directory::{Answered, NoAnswer, Question, until};
 use rhumb_link::SessionId;
 use rhumb_trust::{Now, name_of};
-use rhumb_wire::rib::{MAX_LEVEL, RequestId, RibResponse, RibResponseBody};
+use rhumb_wire::rib::{MAX_LEVEL, Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Metadata, Name, PublicKey, Statement};
 
 use super::{Asker, OrderId, Outcome, Rib};
@@ -192,6 +192,14 @@ impl<S: Store> Rib<S> {
                     beyond.upward.walk_again();
                 }
             }
+            Answered::Question(Question::Show(name, _), replica) => {
+                let answer = match body {
+                    RibResponseBody::Stored => Ok(()),
+                    RibResponseBody::Refused(refusal) => Err(refusal),
+                    _ => Err(Refusal::Superseded),
+                };
+                beyond.directory.show_answered(name, replica, answer, now.instant);
+            }
             Answered::Question(question, replica) => {
                 self.hear_answer(from, question, replica, body, now);
             }
@@ -229,13 +237,23 @@ impl<S: Store> Rib<S> {
                     self.fail(question, replica, NoAnswer::Unverified, now);
                 }
             }
-            (Question::Route(name) | Question::Way(name, _), RibResponseBody::Absent(absence))
-                if absence.statement == (Statement::Absence { subject: name })
-                    && absence.issuer == name_of(&rib) =>
+            (
+                Question::Check(name, _),
+                RibResponseBody::Found { name: found, level, metadata, certificates },
+            ) if name == found && !certificates.is_empty() => {
+                let what = Remembered { level: level + 1, metadata, certificates };
+                self.verify(Heard::Check { replica }, (name, 0), what, now);
+            }
+            (
+                Question::Route(name) | Question::Way(name, _) | Question::Check(name, _),
+                RibResponseBody::Absent(absence),
+            ) if absence.statement == (Statement::Absence { subject: name })
+                && absence.issuer == name_of(&rib) =>
             {
                 let certificates = vec![absence];
                 let what = Remembered { level: 0, metadata: Vec::new(), certificates };
-                let heard = Heard::Absence { replica, rib };
+                let alone = matches!(question, Question::Check(..));
+                let heard = Heard::Absence { replica, rib, alone };
                 let (keys, number) = (Vec::new(), question.number());
                 let told = Told { heard, name, number, what, keys, now_s: now.unix_s() };
                 if !beyond.verify(told) {
@@ -330,13 +348,15 @@ impl<S: Store> Rib<S> {
         if let Heard::AtHome { rib } = told.heard {
             return self.found_at_home(rib, told, holds, now);
         }
+        let Some(beyond) = &mut self.beyond else { return };
+        beyond.note_word(&told, holds, now.instant);
         let Told { heard, name, number, what, .. } = told;
         let question = Question::way(name, number);
-        let Some(beyond) = &mut self.beyond else { return };
         if !holds {
             self.counters.beyond_refused += 1;
         }
         match heard {
+            Heard::Check { .. } | Heard::Absence { alone: true, .. } => {}
             Heard::Answer { replica } | Heard::Absence { replica, .. } if !holds => {
                 self.fail(question, replica, NoAnswer::Refused, now);
             }

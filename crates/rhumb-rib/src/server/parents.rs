@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
+use rhumb_directory::{Conduct, Fault};
 use rhumb_link::{AttemptId, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::{Action, Name, PduHeader};
@@ -64,6 +65,16 @@ impl<S: Store> Server<S> {
             let header = PduHeader::new(Action::RibRequest, self.rib.name(), parent);
             self.send_pdu(session, header, &data, now);
         }
+    }
+
+    /// How each of [`Server::parents`] has behaved, in the same order.
+    pub fn parents_conduct(&self) -> &[Conduct] {
+        self.rib.beyond.as_ref().map_or(&[], |beyond| beyond.directory.conducts())
+    }
+
+    /// The next RIB of the domain around of which a fault was proven, once each time.
+    pub fn poll_parent_fault(&mut self) -> Option<(SocketAddr, Fault)> {
+        self.rib.beyond.as_mut()?.directory.poll_fault()
     }
 
     /// The RIBs of the domain around: where each is, who it has proven to be if there is a session,

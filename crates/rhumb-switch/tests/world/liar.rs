@@ -13,8 +13,8 @@ use rhumb_rib::{Asker, Outcome, Rib};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::datagram::{Datagram, RecordHeader};
 use rhumb_wire::metadata::Role;
-use rhumb_wire::rib::{RibRequest, RibRequestBody, RibResponse, RibResponseBody};
-use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
+use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
+use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader};
 
 use super::World;
 
@@ -26,6 +26,8 @@ pub struct Liar {
     pub lie: Lie,
     /// How long it takes to answer.
     pub delay: Duration,
+    /// Whether it keeps changes to itself.
+    pub is_mute: bool,
     /// Questions it was asked, orders not counted.
     pub asked: usize,
     endpoint: Endpoint,
@@ -44,7 +46,7 @@ impl Liar {
         let rib = Rib::new(identity.clone(), Memory::new(), rhumb_rib::Config::default());
         let wire = world.network.endpoint(address).unwrap();
         let (delay, late) = (Duration::ZERO, Vec::new());
-        Self { identity, lie, delay, asked: 0, endpoint, rib, wire, address, late }
+        Self { identity, lie, delay, is_mute: false, asked: 0, endpoint, rib, wire, address, late }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -83,7 +85,9 @@ impl Liar {
             }
         }
         while let Some(push) = self.rib.poll_change(now) {
-            self.tell(push.asker, 0, &push.response, now);
+            if !self.is_mute {
+                self.tell(push.asker, 0, &push.response, now);
+            }
         }
         while self.endpoint.poll_event().is_some() {}
         batch.clear();
@@ -110,6 +114,14 @@ impl Liar {
         }
         let body = (self.lie)(&request.body, truth.body)?;
         Some(RibResponse { id: request.id, body })
+    }
+
+    /// Hears a statement from somebody else; what it says to that.
+    pub fn hear(&mut self, certificates: Vec<Certificate>, now: Now) -> Option<RibResponseBody> {
+        let body = RibRequestBody::Publish { metadata: Vec::new(), certificates };
+        let mut data = Vec::new();
+        RibRequest { id: RequestId(0), body }.emit(&mut data);
+        Some(self.answer(Name([0x77; 32]), &data, now)?.body)
     }
 
     /// Sends a response, asked for or not.

@@ -140,6 +140,16 @@ impl World {
         self.liars.len() - 1
     }
 
+    /// A statement is published at this liar alone; what it says to that.
+    pub fn hear_at_liar(
+        &mut self,
+        liar: usize,
+        certificates: Vec<Certificate>,
+    ) -> Option<rhumb_wire::rib::RibResponseBody> {
+        let now = self.now;
+        self.liars[liar].hear(certificates, now)
+    }
+
     fn remotes(&self) -> Vec<Remote> {
         let liars = self.liars.iter().map(|liar| (liar.address(), liar.identity.name()));
         let ribs = self.rib.iter().chain(&self.replicas).map(|rib| (rib.address, rib.name));

@@ -200,6 +200,14 @@ impl<S: Store, K: Keeper<S>> Service for Directory<S, K> {
                 _ => {}
             }
         }
+        while let Some((address, fault)) = self.server.poll_parent_fault() {
+            tracing::warn!(
+                %address,
+                fault = fault.as_str(),
+                "a RIB of the domain around is not to be trusted: {fault}. It is asked last for a \
+                 while; ask whoever runs it, and take it out of `parent` if nobody can say why"
+            );
+        }
         self.note_neighbours();
         if let Some(error) = self.server.poll_error() {
             log(&error);

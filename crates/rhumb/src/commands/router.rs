@@ -169,6 +169,7 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
         locator,
         locators: settings.locators.clone(),
         lease_s: settings.lease_s.into(),
+        check_rib_answers: settings.check_rib_answers,
         link,
         access: settings.access.access.clone(),
         ..rhumb_switch::Config::default()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_link::Source;
 use rhumb_rib::store::Store;
-use rhumb_rib::{Fill, Held, Neighbour, Neighbours, RefusedAsker, Server, Way};
+use rhumb_rib::{Conduct, Fault, Fill, Held, Neighbour, Neighbours, RefusedAsker, Server, Way};
 use rhumb_trust::Now;
 use rhumb_wire::Name;
 use serde_json::{Value, json};
@@ -52,8 +52,20 @@ fn status<S: Store>(
         .collect();
     let parents: Vec<Value> = server
         .parents(now.instant)
-        .map(|(address, name, silent)| {
-            json!({"address": address, "name": name, "silent_s": silent.map(|it| it.as_secs())})
+        .zip(server.parents_conduct())
+        .map(|((address, name, silent), conduct)| {
+            let suspicion = conduct.suspicion(now.instant);
+            json!({
+                "address": address,
+                "name": name,
+                "silent_s": silent.map(|it| it.as_secs()),
+                "suspected_of": suspicion.map(|it| it.fault.as_str()),
+                "last_fault_s": suspicion.map(|it| it.ago.as_secs()),
+                "suspected_for_s": suspicion.map(|it| it.left.as_secs()),
+                "faults": by_reason(faults(conduct)),
+                "behind": conduct.behind(),
+                "unanswered": conduct.unanswered(),
+            })
         })
         .collect();
     json!({
@@ -191,6 +203,7 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
         PUBLISHES.is(counters.publishes_stored),
         CLIMBS.is(counters.climbs),
         PASSED_UP.by("fate", passed),
+        PARENT_FAULTS.by("fault", parent_faults(server)),
         REMOVALS.is(server.removals()),
         COMMITS.is(counters.commits),
         STORE_FAILURES.is(counters.store_failures),
@@ -205,6 +218,17 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
     metrics.extend(outside(server));
     metrics.extend(stored_names.map(|names| NAMES.is(names)));
     metrics
+}
+
+/// How often each kind of fault was proven against a RIB of the domain around.
+fn faults(conduct: &Conduct) -> [(&'static str, u64); Fault::ALL.len()] {
+    Fault::ALL.map(|fault| (fault.as_str(), conduct.times(fault)))
+}
+
+/// The same, of all of them.
+fn parent_faults<S: Store>(server: &Server<S>) -> [(&'static str, u64); Fault::ALL.len()] {
+    let all = server.parents_conduct();
+    Fault::ALL.map(|fault| (fault.as_str(), all.iter().map(|it| it.times(fault)).sum()))
 }
 
 fn refusals<S: Store>(server: &Server<S>) -> impl Iterator<Item = (&'static str, u64)> {
@@ -286,6 +310,11 @@ const OUTSIDE_RIBS: Metric =
 const PASSED_UP: Metric = Metric::counter(
     "rhumb_rib_passed_up_statements_total",
     "Statements handed on to the RIBs of the domain around, and those that were refused there.",
+);
+/// Zero while the RIBs of the domain around are honest, however slow or far behind they are.
+const PARENT_FAULTS: Metric = Metric::counter(
+    "rhumb_rib_parent_faults_total",
+    "Faults that were proven against RIBs of the domain around, by kind.",
 );
 /// Divide [`PUBLISHES`] by this: orders that share a commit.
 const COMMITS: Metric = Metric::counter("rhumb_rib_commits_total", "Transactions written.");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_link::LinkError;
 use rhumb_node::discovery::BeaconCounters;
-use rhumb_switch::{Event, Status};
+use rhumb_switch::{Event, Fault, Status};
 use serde_json::json;
 
 /// One line for an event.
@@ -26,6 +26,12 @@ pub(super) fn log(event: &Event) {
         Event::RibSilent { address } => {
             tracing::warn!(%address, "the RIB answers nothing; asking others, and it again");
         }
+        Event::RibFault { address, fault } => tracing::warn!(
+            %address,
+            fault = fault.as_str(),
+            "a RIB is not to be trusted: {fault}. It is asked last for a while; ask whoever runs it, \
+             and take it out of `rib` if nobody can say why"
+        ),
         Event::UpstreamReady { name } => {
             tracing::info!("upstream session up");
             tracing::debug!(%name, "upstream session up");
@@ -104,6 +110,8 @@ fn metrics(status: &Status) -> Vec<Reading> {
         RIB_REQUESTS.is(counters.rib_requests),
         RIB_ANSWERS_REFUSED.is(counters.rib_answers_refused),
         RIB_CHANGES.is(counters.rib_changes),
+        RIB_FAULTS.by("fault", rib_faults(status)),
+        RIBS_SUSPECTED.is(status.ribs.iter().filter(|rib| rib.suspected_of.is_some()).count()),
         REMOVALS.is(status.removals),
         MEMBERS_REMOVED.is(counters.members_removed),
         GROUP_MEMBERS.is(status.group_members),
@@ -126,6 +134,12 @@ fn metrics(status: &Status) -> Vec<Reading> {
     metrics.extend(border.map(|left| BORDER.is(left)));
     metrics.extend(status.own_statement.map(|own| OWN_STATEMENT.is(own.expires_in_s)));
     metrics
+}
+
+/// Of all RIBs together: which one it was, `rhumb status` shows.
+fn rib_faults(status: &Status) -> [(&'static str, u64); Fault::ALL.len()] {
+    let times = |fault: Fault| status.ribs.iter().map(|rib| rib.faults[fault as usize].1).sum();
+    Fault::ALL.map(|fault| (fault.as_str(), times(fault)))
 }
 
 /// Load by packets; its rate is what a router is sized by.
@@ -157,6 +171,14 @@ const RIB_ANSWERS_REFUSED: Metric = Metric::counter(
     "rhumb_switch_refused_rib_answers_total",
     "Answers of RIBs that are not believed.",
 );
+/// Zero while RIBs are honest, however slow or far behind they are.
+const RIB_FAULTS: Metric = Metric::counter(
+    "rhumb_switch_rib_faults_total",
+    "Faults that were proven against RIBs, by kind.",
+);
+/// One or more: look at `ribs` in `rhumb status`.
+const RIBS_SUSPECTED: Metric =
+    Metric::gauge("rhumb_switch_suspected_ribs", "RIBs that are asked last for what they did.");
 /// Names that moved, left or came, of those in use here.
 const RIB_CHANGES: Metric =
     Metric::counter("rhumb_switch_taken_changes_total", "Changes that RIBs told of.");
