@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`Directory`] | sessions to RIBs, one question at a time for each name, statements to keep published |
+//! | [`Heads`] | the heads of RIBs' logs, and what two of them prove |
 //! | [`Kept`], [`Remote`] | another party that a session is kept to, whatever happens |
 //! | [`Table`], [`Eviction`], [`Chance`] | a table that cannot grow beyond its bound, and what goes when it is full |
 
@@ -16,6 +17,7 @@ mod chance;
 mod directory;
 mod doubts;
 mod eviction;
+mod heads;
 mod kept;
 mod remote;
 mod table;
@@ -26,6 +28,7 @@ pub use directory::{
     Suspicion,
 };
 pub use eviction::Eviction;
+pub use heads::{Fork, Heads, Taken};
 pub use kept::{Kept, reconnect_delay};
 pub use remote::Remote;
 pub use table::{Expires, Fill, Swept, Table, until};

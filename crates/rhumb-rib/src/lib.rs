@@ -16,6 +16,7 @@
 //! | [`Neighbours`], `acquaintances` | the domains beside: what each offers, what it is told, and who knows their names |
 //! | `removals` | who is a member of the directory's domain no longer, and who is told |
 //! | [`cells`] | an entry as cells of a store that many servers write at once |
+//! | [`log`] | what the directory signs of all that it holds, so that it cannot tell two askers two things |
 //! | [`Entry`] | all that is known of one name, and which statement supersedes which |
 //! | [`Counters`], [`DropReason`] | what happened, for metrics |
 
@@ -39,6 +40,7 @@ pub mod fuzz;
 mod generations;
 mod gone;
 mod limits;
+pub mod log;
 mod lookup;
 mod neighbours;
 mod pushes;

@@ -1,10 +1,10 @@
 //! Domains that nest: what is looked for inside is found outside, so many levels further out, and
 //! what changes there is heard of here.
 
-use rhumb_rib::{Config, DropReason};
-use rhumb_trust::{Access, Rule, Standing, name_of, verify_chain};
+use rhumb_rib::{Config, DropReason, Fault};
+use rhumb_trust::{Access, Rule, Standing, Window, name_of, verify_chain};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
-use rhumb_wire::{Action, Certificate, Name, Role};
+use rhumb_wire::{Action, Certificate, Name, Role, Statement};
 
 use crate::world::net::Net;
 use crate::world::{Holder, NOW_S};
@@ -322,6 +322,65 @@ fn what_the_domain_around_makes_up_is_not_believed() {
     net.run(50);
     assert_eq!(net.rib(rib).counters().dropped(DropReason::NotARequest), 1);
     assert!(net.look_up(end, rib, node.name()).is_some());
+}
+
+/// Answers what somebody who plays a RIB was asked by `rib`, as it likes.
+fn play(
+    net: &mut Net,
+    player: usize,
+    rib: usize,
+    answer: impl Fn(RibRequestBody) -> RibResponseBody,
+) {
+    let (now, rib) = (net.now, net.rib(rib).name());
+    let player = &mut net.ends[player];
+    for (_, data) in std::mem::take(&mut player.heard) {
+        let RibRequest { id, body } = RibRequest::parse(&data).expect("a request");
+        if !matches!(body, RibRequestBody::Acknowledge) {
+            player.respond(rib, &RibResponse { id, body: answer(body) }, now);
+        }
+    }
+}
+
+#[test]
+fn of_two_ribs_around_the_one_that_withholds_is_found_out_and_the_other_is_believed() {
+    let mut net = Net::new();
+    let [honest, withholds] =
+        [50, 51].map(|number| net.add_end_at(Role::Rib, Net::address(number)));
+    let end = net.add_end(Role::Router);
+    let parents = [Net::address(51), Net::address(50)];
+    let rib = net.add_rib(&Holder::of(Role::Domain), &parents);
+    net.run(500);
+    let (node, border) = (Holder::of(Role::Node), Holder::new());
+    let id = net.send(end, rib, RibRequestBody::LookUpRoute(node.name()));
+    let identity = net.ends[withholds].identity.clone();
+    for _ in 0..100 {
+        net.run(10);
+        let now_s = net.now.unix_s();
+        play(&mut net, honest, rib, |body| match body {
+            RibRequestBody::LookUpRoute(name) => RibResponseBody::Found {
+                name,
+                level: 0,
+                metadata: vec![node.metadata(), border.metadata()],
+                certificates: vec![node.route(border.name(), 1), border.locator(1)],
+            },
+            _ => RibResponseBody::Stored,
+        });
+        play(&mut net, withholds, rib, |body| match body {
+            RibRequestBody::LookUpRoute(subject) => {
+                let statement = Statement::Absence { subject };
+                let window = Window::starting(now_s, 2);
+                let denial = identity.certify(statement, now_s * 1000, window);
+                RibResponseBody::Absent(denial.expect("a signature"))
+            }
+            _ => RibResponseBody::Stored,
+        });
+    }
+    assert!(matches!(net.answer(end, id), Some(RibResponseBody::Found { level: 1, .. })));
+    let conducts = net.rib(rib).parents_conduct();
+    let times = |at: usize| Fault::ALL.map(|fault| conducts[at].times(fault));
+    assert_eq!(conducts[0].suspicion(net.now.instant).map(|it| it.fault), Some(Fault::Withheld));
+    assert_eq!(times(0).iter().sum::<u64>(), conducts[0].times(Fault::Withheld));
+    assert_eq!((times(1), conducts[1].suspicion(net.now.instant)), ([0; 4], None));
 }
 
 /// So many look-ups of random names a second, for three seconds, by a stranger; whether what

@@ -13,7 +13,8 @@
 //!    and the domain around it, [`Carriage`] for a neighbour, [`Removal`] takes a member's back,
 //!    and [`Access`] says how a service treats whom.
 //! 6. [`verify_names`] is [`verify_statement`] for what an owner publishes under its own name.
-//! 7. [`x509`] has the certificate by which a handshake proves a name.
+//! 7. [`log`] is how a RIB's log is hashed, and what its heads and the ways through it prove.
+//! 8. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
 //! meets parsed values only. Time is an argument.
@@ -31,6 +32,7 @@ pub mod fuzz;
 mod identity;
 mod key_file;
 mod lifetime;
+pub mod log;
 mod membership;
 mod now;
 mod published;

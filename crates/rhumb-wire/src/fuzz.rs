@@ -7,6 +7,7 @@ use crate::discovery::Discovery;
 use crate::flow::FlowAccept;
 use crate::folder::Listing;
 use crate::group::{GroupAccept, GroupRequest};
+use crate::log::{Head, MapPath};
 use crate::nack::Nack;
 use crate::payload::PayloadHeader;
 use crate::pdu::Frame;
@@ -114,6 +115,21 @@ pub fn rib(data: &[u8]) {
     out.clear();
     if let Ok(response) = RibResponse::parse(data) {
         response.emit(&mut out);
+        assert_eq!(out, data);
+    }
+}
+
+/// `Head::parse` and `MapPath::parse`.
+pub fn log(data: &[u8]) {
+    let mut out = Vec::new();
+    if let Ok(head) = Head::parse(data) {
+        head.emit(&mut out);
+        assert_eq!(out, data);
+    }
+    out.clear();
+    if let Ok(path) = MapPath::parse(data) {
+        assert_eq!(path.emitted_len(), data.len());
+        path.emit(&mut out);
         assert_eq!(out, data);
     }
 }

@@ -33,6 +33,7 @@ pub mod folder;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 pub mod group;
+pub mod log;
 pub mod metadata;
 pub mod nack;
 pub mod name;
