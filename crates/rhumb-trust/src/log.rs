@@ -14,7 +14,7 @@
 //!
 //! Each hash begins with a byte that says of what it is, so none is taken for another.
 
-use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand::SystemRandom;
 use rhumb_wire::certificate::SIGNATURE_LEN;
 use rhumb_wire::log::{Hash, Head, MapPath, NOTHING, PathEnd};
@@ -133,9 +133,7 @@ pub fn fingerprint(certificate: &Certificate) -> Hash {
 
 /// The value of what is held of a name.
 pub fn value_of(fingerprints: &[Hash]) -> Hash {
-    let mut context = begin(VALUE);
-    fingerprints.iter().for_each(|fingerprint| context.update(fingerprint));
-    finish(context)
+    hash_of(VALUE, &[fingerprints.as_flattened()])
 }
 
 /// The hash of a leaf of the map.
@@ -163,20 +161,25 @@ pub fn bit_of(position: &Hash, bit: u8) -> bool {
     position[usize::from(bit / 8)] & (0x80 >> (bit % 8)) != 0
 }
 
+/// In one piece on the stack where it fits, as leaves and nodes do: a context of the library is on
+/// the heap, and costs as much as a hash.
 fn hash_of(kind: u8, parts: &[&[u8]]) -> Hash {
-    let mut context = begin(kind);
-    parts.iter().for_each(|part| context.update(part));
-    finish(context)
+    let mut buffer = [0; 96];
+    buffer[0] = kind;
+    let mut len = 1;
+    for part in parts {
+        let Some(room) = buffer.get_mut(len..len + part.len()) else {
+            let all = [&[kind], &parts.concat()[..]].concat();
+            return sha256(&all);
+        };
+        room.copy_from_slice(part);
+        len += part.len();
+    }
+    sha256(&buffer[..len])
 }
 
-fn begin(kind: u8) -> Context {
-    let mut context = Context::new(&SHA256);
-    context.update(&[kind]);
-    context
-}
-
-fn finish(context: Context) -> Hash {
-    context.finish().as_ref().try_into().expect("invariant: SHA-256 is 32 bytes")
+fn sha256(bytes: &[u8]) -> Hash {
+    digest(&SHA256, bytes).as_ref().try_into().expect("invariant: SHA-256 is 32 bytes")
 }
 
 const LEAF: u8 = 0;

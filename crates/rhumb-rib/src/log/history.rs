@@ -47,9 +47,10 @@ impl History {
             let level = &mut self.levels[height];
             level.push(hash, KEPT >> height);
             let count = level.first + level.hashes.len() as u64;
-            let Some(left) = level.get(count.wrapping_sub(2)).filter(|_| count % 2 == 0) else {
+            if !count.is_multiple_of(2) {
                 return;
-            };
+            }
+            let Some(left) = level.get(count - 2) else { return };
             hash = history_node(&left, &hash);
         }
     }
