@@ -4,5 +4,5 @@
 mod directory;
 mod session;
 
-pub use directory::{Directory, SaidOfNames};
+pub use directory::{Directory, Found, SaidOfNames};
 pub use session::{Received, Session};

@@ -106,16 +106,19 @@ impl Ear {
         }
     }
 
-    /// Hears until the session breaks.
+    /// Hears until the session breaks; one begins as soon as a domain matters, and takes the place
+    /// of nothing else in this name before that.
     fn hear(&mut self) -> Outcome<Infallible> {
+        while self.heeded.is_empty() {
+            std::thread::sleep(LOOK_AGAIN);
+            self.look_for_domains();
+        }
         let mut session = Session::connect(Arc::clone(&self.identity), self.rib, PATIENCE)?;
         self.ask_at = clock::now().instant;
         loop {
             self.look_for_domains();
             let now = clock::now().instant;
-            if self.heeded.is_empty() {
-                session.unasked(now + LOOK_AGAIN)?;
-            } else if self.ask_at <= now {
+            if self.ask_at <= now {
                 self.ask(&mut session)?;
             } else if let Some(told) = session.unasked(self.ask_at.min(now + LOOK_AGAIN))? {
                 self.told_unasked(&mut session, &told.data)?;

@@ -58,6 +58,8 @@ pub struct Device {
     shared: Shared,
     identity: Arc<Identity>,
     ribs: Vec<Remote>,
+    /// RIBs may be asked in its own name, where strangers are refused.
+    asks_as_itself: bool,
     allow: Allowed,
 }
 
@@ -89,7 +91,14 @@ impl Device {
         }
         let shared = Shared(Arc::new(Mutex::new(overlay)));
         let (identity, ribs) = (Arc::clone(identity), settings.ribs.clone());
-        Ok(Self { tun, shared, identity, ribs, allow: settings.allow.clone() })
+        let allow = settings.allow.clone();
+        let asks_as_itself = allow.domains().is_empty();
+        Ok(Self { tun, shared, identity, ribs, asks_as_itself, allow })
+    }
+
+    /// Asks no RIB in its own name: by a session in that, removals are heard.
+    pub fn ask_as_stranger(&mut self) {
+        self.asks_as_itself = false;
     }
 
     /// What there is to know of it from now on.
@@ -104,7 +113,7 @@ impl Device {
     ///
     /// When somebody has its port of the node, or there are no threads.
     pub fn carry<T>(self, node: &Node) -> Outcome<impl Future<Output = Outcome<T>> + use<T>> {
-        let Self { tun, shared, identity, ribs, allow } = self;
+        let Self { tun, shared, identity, ribs, asks_as_itself, allow } = self;
         let port = node.bind(PORT, shared.lock().senders()).map_err(Failure::setup)?;
         let mut routes = begin_routes(node, &shared, &allow)?;
         let wake = Wake::new().map_err(Failure::setup)?;
@@ -112,7 +121,8 @@ impl Device {
         let (done, ended) = oneshot::channel();
         let mut departures = departures::Departures::new(node.clone(), tun, shared.clone(), wake);
         if !ribs.is_empty() {
-            departures.seek_by(|found| Seeker::start(identity, ribs, found))?;
+            let own = asks_as_itself.then_some(identity);
+            departures.seek_by(|found| Seeker::start(own, ribs, found))?;
         }
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned());

@@ -550,6 +550,37 @@ fn members_of_a_domain_send_packets_and_nobody_else() {
     assert!(rig.program(1, &ping).output().unwrap().status.success());
 }
 
+#[test]
+fn who_is_removed_is_out_while_addresses_are_looked_up_at_the_same_rib() {
+    let Some(rig) = Rig::new(1, 2) else { return };
+    let domain = rig.place.keygen("domain", "domain.key");
+    let bob = rig.place.keygen("node", "bob.key");
+    let alice = admit(&rig.place, "domain.key", "node-alice.key", "join");
+    rig.place.keygen("rib", "domain-rib.key");
+    let keeps = ["--key", "domain-rib.key", "--store", "domain.redb", "--domain", &domain];
+    let keeps = [&["rib", "--listen", "10.9.0.1:0"][..], &keeps].concat();
+    let mut rib = rig.place.start_in(rig.hosts[0].id(), &keeps);
+    let to_rib = remote(&rib.next_object());
+    let router = ["--router", rig.routers[0].1.as_str()];
+    let members = ["--allow-domain", &domain, "--rib", &to_rib];
+    let there = rig.tun(0, "bob.key", &[&router[..], &members].concat());
+    let _alice = rig.tun(1, "node-alice.key", &[&router[..], &["--peer", &bob]].concat());
+    let ping = ["ping", "-c", "1", "-W", "1", there.ip()];
+    rig.until_it_works(1, &ping);
+    // Bob's host wants an address that nobody has, of which his device asks the RIB.
+    let nobody = ["ping", "-c", "1", "-W", "1", "fd12:3456:789a::1"];
+    assert!(!rig.program(0, &nobody).output().unwrap().status.success());
+    let remove = ["domain", "remove", &alice, "--key", "domain.key", "--rib", &to_rib];
+    let run = rig.place.command_in(rig.hosts[0].id(), &remove).output();
+    let run = Run::of(run.unwrap());
+    assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
+    let since = Instant::now();
+    while rig.program(1, &ping).output().unwrap().status.success() {
+        assert!(since.elapsed() < Duration::from_secs(20), "she is still let in");
+    }
+    assert!(!rig.program(1, &ping).output().unwrap().status.success());
+}
+
 /// A host in a network behind that of a node, whose host hands on.
 fn behind(rig: &Rig, node: usize, network: u8) -> Option<Namespace> {
     let (gateway, host) = (rig.host(node), Namespace::new()?);

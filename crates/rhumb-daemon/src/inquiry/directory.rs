@@ -21,6 +21,17 @@ pub struct Directory<'a> {
     last_id: u32,
 }
 
+/// What a RIB says of whose an address is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// This name's, which has it.
+    Name(Name),
+    /// Nobody's, as far as it knows.
+    Nobody,
+    /// It does not say.
+    Refused(Refusal),
+}
+
 /// What a RIB says of what an owner publishes under its own name.
 #[derive(Debug)]
 pub enum SaidOfNames {
@@ -78,20 +89,21 @@ impl<'a> Directory<'a> {
             .map_err(Failure::operation)
     }
 
-    /// The name of an IPv6 address; `None` when the RIB says that it knows none.
-    pub fn look_up_address(&mut self, address: Ipv6Addr) -> Outcome<Option<Name>> {
+    /// The name of an IPv6 address.
+    ///
+    /// # Errors
+    /// When no answer comes, or one that fits no question.
+    pub fn look_up_address(&mut self, address: Ipv6Addr) -> Outcome<Found> {
         let [_, beginning @ ..] = address.octets();
         match self.request(RibRequestBody::LookUpAddress(beginning))? {
             RibResponseBody::Found { name, metadata, .. } => {
                 let is_it =
                     name.address() == address && metadata.iter().any(|it| name_of(it) == name);
-                if is_it { Ok(Some(name)) } else { Err(unexpected()) }
+                if is_it { Ok(Found::Name(name)) } else { Err(unexpected()) }
             }
             // Whether it lies costs as much as that it withholds.
-            RibResponseBody::Absent(_) => Ok(None),
-            RibResponseBody::Refused(refusal) => {
-                Err(Failure::setup_text(format!("the RIB refuses to answer: {refusal}")))
-            }
+            RibResponseBody::Absent(_) => Ok(Found::Nobody),
+            RibResponseBody::Refused(refusal) => Ok(Found::Refused(refusal)),
             _ => Err(unexpected()),
         }
     }

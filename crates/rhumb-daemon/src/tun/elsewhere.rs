@@ -36,6 +36,11 @@ impl Device {
     }
 
     /// There is none.
+    pub fn ask_as_stranger(&mut self) {
+        match *self {}
+    }
+
+    /// There is none.
     ///
     /// # Errors
     ///

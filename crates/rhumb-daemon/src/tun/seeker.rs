@@ -1,5 +1,9 @@
 //! The thread that asks RIBs whose an address is. What they answer is a name with that address, or
 //! not believed; they can withhold.
+//!
+//! It asks under a key of the moment: a RIB has one session with a name, and that of this node is
+//! for hearing there who was removed from domains. Only where strangers are refused, and nothing is
+//! to be heard, it asks in the node's own name.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -7,27 +11,44 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::failure::{Failure, Outcome};
-use crate::inquiry::{Directory, Session};
+use crate::inquiry::{Directory, Found, Session};
+use crate::key;
 use crate::remote::Remote;
 use rhumb_trust::Identity;
 use rhumb_wire::Name;
+use rhumb_wire::rib::Refusal;
 
 /// Who answers what [`Seeker::seek`] asks.
 pub(super) struct Seeker {
     questions: SyncSender<Ipv6Addr>,
 }
 
+/// As whom RIBs are asked.
+struct Asks {
+    stranger: Arc<Identity>,
+    /// Where strangers are refused.
+    own: Option<Arc<Identity>>,
+}
+
+/// A RIB that is asked.
+struct Rib {
+    remote: Remote,
+    session: Option<Session>,
+    refuses_strangers: bool,
+}
+
 impl Seeker {
-    /// Asks `ribs`, one after the other, as `identity`, and tells `found` what each question came
-    /// to.
+    /// Asks `ribs`, one after the other, those that refuse strangers as `own`, and tells `found`
+    /// what each question came to.
     pub(super) fn start(
-        identity: Arc<Identity>,
+        own: Option<Arc<Identity>>,
         ribs: Vec<Remote>,
         found: impl Fn(Ipv6Addr, Option<Name>) + Send + 'static,
     ) -> Outcome<Self> {
         let (questions, waiting) = sync_channel(MOST_WAITING);
+        let asks = Asks { stranger: key::load_or_ephemeral(None)?, own };
         let thread = std::thread::Builder::new().name("seeker".to_owned());
-        let run = move || answer(&identity, &ribs, &waiting, found);
+        let run = move || answer(&asks, ribs, &waiting, found);
         thread.spawn(run).map_err(Failure::operation)?;
         Ok(Self { questions })
     }
@@ -39,36 +60,51 @@ impl Seeker {
 }
 
 fn answer(
-    identity: &Arc<Identity>,
-    ribs: &[Remote],
+    asks: &Asks,
+    ribs: Vec<Remote>,
     waiting: &Receiver<Ipv6Addr>,
     found: impl Fn(Ipv6Addr, Option<Name>),
 ) {
-    let mut sessions: Vec<Option<Session>> = ribs.iter().map(|_| None).collect();
+    let rib = |remote| Rib { remote, session: None, refuses_strangers: false };
+    let mut ribs: Vec<Rib> = ribs.into_iter().map(rib).collect();
     while let Ok(address) = waiting.recv() {
-        let mut ask = |(rib, session): (&Remote, &mut Option<Session>)| {
-            look_up(identity, rib, session, address).unwrap_or_else(|failure| {
-                tracing::warn!(rib = %rib.address, %failure, "an address is not looked up");
+        let mut ask = |rib: &mut Rib| {
+            rib.whose(asks, address).unwrap_or_else(|failure| {
+                tracing::warn!(rib = %rib.remote.address, %failure, "an address is not looked up");
                 // A RIB that began anew knows nothing of the session.
-                *session = None;
+                rib.session = None;
                 None
             })
         };
-        found(address, ribs.iter().zip(&mut sessions).find_map(&mut ask));
+        found(address, ribs.iter_mut().find_map(&mut ask));
     }
 }
 
-fn look_up(
-    identity: &Arc<Identity>,
-    rib: &Remote,
-    session: &mut Option<Session>,
-    address: Ipv6Addr,
-) -> Outcome<Option<Name>> {
-    let session = match session {
-        Some(session) => session,
-        None => session.insert(Session::connect(Arc::clone(identity), *rib, PATIENCE)?),
-    };
-    Directory::new(session, identity.name()).look_up_address(address)
+impl Rib {
+    /// Whose an address is; nobody's, if it says so.
+    fn whose(&mut self, asks: &Asks, address: Ipv6Addr) -> Outcome<Option<Name>> {
+        match (self.look_up(asks, address)?, &asks.own) {
+            (Found::Name(name), _) => Ok(Some(name)),
+            (Found::Nobody, _) => Ok(None),
+            (Found::Refused(Refusal::NotAuthorised), Some(_)) if !self.refuses_strangers => {
+                (self.refuses_strangers, self.session) = (true, None);
+                self.whose(asks, address)
+            }
+            (Found::Refused(refusal), _) => {
+                Err(Failure::setup_text(format!("the RIB refuses to answer: {refusal}")))
+            }
+        }
+    }
+
+    fn look_up(&mut self, asks: &Asks, address: Ipv6Addr) -> Outcome<Found> {
+        let own = asks.own.as_ref().filter(|_| self.refuses_strangers);
+        let identity = own.unwrap_or(&asks.stranger);
+        let session = match &mut self.session {
+            Some(session) => session,
+            none => none.insert(Session::connect(Arc::clone(identity), self.remote, PATIENCE)?),
+        };
+        Directory::new(session, identity.name()).look_up_address(address)
+    }
 }
 
 /// Addresses that wait to be looked up: a scan of this host's is not the RIB's to bear.

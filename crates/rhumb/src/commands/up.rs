@@ -85,6 +85,10 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         let domains: Vec<_> = allowed.flat_map(Allowed::domains).copied().collect();
         // What RIBs say of removals is heard by a session in this name.
         let own = domains.is_empty().then_some(&asks);
+        let mut opened = opened;
+        if let (None, Some(device)) = (own, &mut opened.device) {
+            device.ask_as_stranger();
+        }
         let finder = Finder::start(own, &asked)?;
         hearing.heed(domains);
         let mut parts = begin(&node, opened, (settings, &finder), form).await?;
