@@ -45,9 +45,9 @@ pub use group::{
 };
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand, OwnerArguments};
+pub(crate) use ports::parse_called_port;
 pub use ports::{
     CalledPort, ForwardArguments, Local, Offered, ProxyArguments, ServeArguments, UpArguments,
-    Wanted,
 };
 pub use stamp::{
     CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,

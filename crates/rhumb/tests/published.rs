@@ -182,9 +182,24 @@ fn programs_are_led_to_whom_an_owner_says_now() {
 
     // A node that runs for all commands asks for them, and a port of such a name comes here.
     publish(&place, &rib, &[&format!("web={second}")]);
-    let up = format!("[up]\nproxy = \"off\"\nrib = [\"{rib}\"]\n");
-    place.write("up.toml", &up);
+    let file = |to: &str| {
+        let brought = format!("[[up.forward]]\nlocal = \"127.0.0.1:0\"\nto = \"{to}\"\n");
+        place.write("up.toml", &format!("[up]\nproxy = \"off\"\nrib = [\"{rib}\"]\n{brought}"));
+    };
     let up = ["--config", "up.toml", "up", "--router", &router, "--admin", "127.0.0.1:0"];
+    // What its file says of whose port, the book and the owner say, too.
+    file("x.alice:80");
+    place.run(&up).is_refused_with(&["alice calls nobody x"]);
+    for to in ["second:80", "web.alice:80"] {
+        file(to);
+        let mut up = place.start(&up);
+        let brought = up.next_object();
+        assert_eq!(brought["to"], json!(second), "{brought}");
+        let local = brought["local"].as_str().unwrap();
+        let page = curl(&["--fail", &format!("http://{local}/by-file")]);
+        assert!(text(&page.stdout).starts_with("GET /by-file "), "{page:?}");
+        assert_eq!(up.end().0, 0);
+    }
     let mut up = place.start(&up);
     while up.next_object()["role"] != json!("node") {}
     let ping = place.run(&["--json", "ping", "web.alice", "--count", "1"]);

@@ -113,15 +113,6 @@ pub struct Offered {
     pub port: u16,
 }
 
-/// `NAME:PORT`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// Whose.
-    pub name: Name,
-    /// The port.
-    pub port: u16,
-}
-
 /// `NAME:PORT`, where an owner may call NAME something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalledPort {
@@ -131,7 +122,8 @@ pub struct CalledPort {
     pub port: u16,
 }
 
-fn parse_called_port(text: &str) -> Result<CalledPort, String> {
+/// Takes what an argument may call a name, with the port behind it.
+pub(crate) fn parse_called_port(text: &str) -> Result<CalledPort, String> {
     let (name, number) = text.rsplit_once(':').ok_or(NAME_AND_PORT)?;
     Ok(CalledPort { called: names::parse_called(name)?, port: port(number)? })
 }
@@ -150,17 +142,6 @@ impl FromStr for Offered {
                 Ok(Self { name: Some(names::parse(name)?), port: port(number)? })
             }
         }
-    }
-}
-
-impl Wanted {
-    /// Takes what `parse_name` takes for a name.
-    pub(crate) fn parse_by(
-        text: &str,
-        parse_name: impl Fn(&str) -> Result<Name, String>,
-    ) -> Result<Self, String> {
-        let (name, number) = text.rsplit_once(':').ok_or(NAME_AND_PORT)?;
-        Ok(Self { name: parse_name(name)?, port: port(number)? })
     }
 }
 

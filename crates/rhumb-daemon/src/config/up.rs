@@ -12,7 +12,7 @@ use toml::Spanned;
 use super::tun::RawTun;
 use super::{ConfigFile, Fault, NodeSettings, TunSettings, line_at, refuse};
 use crate::admin::Admin;
-use crate::cli::{Local, UpArguments, Wanted};
+use crate::cli::{CalledPort, Local, UpArguments, parse_called_port};
 use crate::failure::{Failure, Outcome};
 use crate::privileges::User;
 use crate::remote::{Remote, parse_address, parse_name};
@@ -72,12 +72,12 @@ pub enum Allowed {
 }
 
 /// Somebody's port, brought here.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Brought {
     /// Where programs of this host find it.
     pub local: SocketAddr,
-    /// Whose, and which.
-    pub service: Wanted,
+    /// Whose, and which: as the book of whoever starts it has it, or as its owner publishes it.
+    pub service: CalledPort,
     /// Whether it is one of datagrams.
     pub udp: bool,
 }
@@ -213,7 +213,7 @@ impl ConfigFile {
     fn brought(&self, raw: &Spanned<RawForward>) -> Outcome<Brought> {
         let item = raw.get_ref();
         let local = self.parsed(item.local.as_ref(), str::parse::<Local>)?;
-        let service = self.parsed(item.to.as_ref(), |text| Wanted::parse_by(text, parse_name))?;
+        let service = self.parsed(item.to.as_ref(), parse_called_port)?;
         let (Some(Local(local)), Some(service)) = (local, service) else {
             let lacks = "a forward needs `local`, [ADDR:]PORT, and `to`, NAME:PORT";
             return Err(self.up_fault(raw, lacks.to_owned()));
@@ -234,6 +234,7 @@ const DEFAULT_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 mod tests {
     use super::super::tests::file;
     use super::*;
+    use crate::names::Called;
 
     fn up(text: &str) -> Outcome<UpSettings> {
         file(text).up(&UpArguments::default())
@@ -258,7 +259,13 @@ mod tests {
         assert_eq!((dns.to.to_string(), dns.udp), ("192.0.2.1:5353".to_owned(), true));
         assert_eq!(dns.allow, Allowed::Everybody);
         assert_eq!(settings.forward[0].local.to_string(), "127.0.0.1:9000");
-        assert_eq!(settings.forward[0].service, Wanted { name, port: 80 });
+        assert_eq!(
+            settings.forward[0].service,
+            CalledPort { called: Called::Name(name), port: 80 }
+        );
+        let published = up(&format!("[[up.forward]]\nlocal = \"1\"\nto = \"camera.{name}:80\""));
+        let [camera] = &published.unwrap().forward[..] else { panic!("one") };
+        assert_eq!(camera.service.called.to_string(), format!("camera.{name}"));
     }
 
     #[test]
@@ -291,8 +298,7 @@ mod tests {
             ("[[up.forward]]\nlocal = \"9000\"".to_owned(), "needs `local`"),
             ("[[up.forward]]\nlocal = \"x\"".to_owned(), "line 2"),
             (format!("[[up.forward]]\nlocal = \"1\"\nto = \"{name}\""), "NAME:80"),
-            // Whose label a file means would depend on who reads it.
-            ("[[up.forward]]\nlocal = \"1\"\nto = \"bob:80\"".to_owned(), "not a name"),
+            ("[[up.forward]]\nlocal = \"1\"\nto = \"x/y:80\"".to_owned(), "x/y"),
             ("[up]\nproxy = \"on\"".to_owned(), "line 2"),
             ("[up]\nrun_as = \"nobody here\"".to_owned(), "there is no user"),
             (format!("[up.tun]\nallow_all = true\nallow = [\"{name}\"]"), "either"),

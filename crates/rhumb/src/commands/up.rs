@@ -16,11 +16,12 @@ use std::sync::Arc;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::belonging::Belonging;
+use rhumb_daemon::cli::CalledPort;
 use rhumb_daemon::config::{Allowed, Brought, UpSettings};
 use rhumb_daemon::daemon::{self, Snapshot};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
-use rhumb_daemon::membership::joined_as;
+use rhumb_daemon::membership::{check_peer, joined_as};
 use rhumb_daemon::names::{self, Book, book};
 use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
@@ -117,7 +118,7 @@ struct Opened {
 
 impl Opened {
     fn open(settings: &UpSettings, identity: &Arc<Identity>) -> Outcome<Self> {
-        let open = |it: &Brought| Door::open(it.local, it.udp).map(|door| (door, *it));
+        let open = |it: &Brought| Door::open(it.local, it.udp).map(|door| (door, it.clone()));
         let doors = settings.forward.iter().map(open).collect::<Outcome<_>>()?;
         let proxy = settings.proxy.map(listen).transpose()?;
         let book = Book::read()?;
@@ -139,8 +140,10 @@ async fn begin(
     let mut parts = JoinSet::new();
     let Opened { doors, proxy, device, resolver, book } = opened;
     for (door, brought) in doors {
-        let service = (brought.service.name, brought.service.port);
-        parts.spawn(door.lead(node.clone(), service, form));
+        let CalledPort { called, port } = brought.service;
+        let name = finder.find(&called).await.map_err(Failure::setup)?;
+        check_peer(&settings.node, name)?;
+        parts.spawn(door.lead(node.clone(), (name, port), form));
     }
     for offered in &settings.serve {
         parts.spawn(offer::offer(node, offered.clone(), None, form).await?.carry());
