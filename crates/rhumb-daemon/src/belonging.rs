@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rhumb_trust::{Identity, Membership};
-use rhumb_wire::Limits;
+use rhumb_wire::{Limits, Name};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -63,6 +63,14 @@ impl Belonging {
     /// The identity as it is now.
     pub fn identity(&self) -> Arc<Identity> {
         Arc::clone(&self.0.identity.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The trust domains that it shows a membership of: that whose it is, and those between.
+    pub fn domains(&self) -> Vec<Name> {
+        let identity = self.identity();
+        let Some(membership) = identity.membership() else { return Vec::new() };
+        let issuers = membership.certificates().iter().map(|it| it.issuer);
+        issuers.filter(|issuer| membership.is_of(issuer)).collect()
     }
 
     /// Looks at the file from now on, and calls `alert` when [`Belonging::poll`] has something.

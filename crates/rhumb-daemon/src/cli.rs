@@ -467,6 +467,10 @@ pub struct ReceiveArguments {
     /// End after the first file
     #[arg(long)]
     pub once: bool,
+    /// Write the first file to standard output as it comes, and end; all else is told on standard
+    /// error. What was written is the file only if this ends well
+    #[arg(long, conflicts_with_all = ["dir", "once"])]
+    pub stdout: bool,
     #[command(flatten)]
     pub(crate) senders: SenderArguments,
     /// A RIB that tells who was removed from the domains that files are taken from; may be
@@ -485,8 +489,9 @@ pub struct ReceiveArguments {
     /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
+    /// The node that receives.
     #[command(flatten)]
-    pub(crate) node: NodeArguments,
+    pub node: NodeArguments,
 }
 
 /// `rhumb ping`

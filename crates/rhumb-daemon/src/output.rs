@@ -23,12 +23,20 @@ impl Form {
 
     /// Prints `report` on standard output, at once: who waits for a daemon's line reads a pipe.
     pub fn print<R: Serialize + fmt::Display>(self, report: &R) {
-        let text = match self {
+        print_line(&self.text(report));
+    }
+
+    /// The same on standard error, where standard output is for something else.
+    pub fn print_beside<R: Serialize + fmt::Display>(self, report: &R) {
+        remark(format_args!("{}", self.text(report)));
+    }
+
+    fn text<R: Serialize + fmt::Display>(self, report: &R) -> String {
+        match self {
             Self::Text => report.to_string(),
             Self::Json => serde_json::to_string(report)
                 .expect("invariant: reports have string keys and finite numbers"),
-        };
-        print_line(&text);
+        }
     }
 
     /// Prints a line for people; nothing for programs.

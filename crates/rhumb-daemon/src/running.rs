@@ -2,10 +2,13 @@
 //! of joining anew, which would take another name, or end that node if it were the same.
 //!
 //! It listens on a Unix socket in the user's own folder, which that user and root alone may open.
-//! A connection is one request and one answer, each a line of JSON; with a file that is to be sent
-//! it is more (`lending`). What was asked for lasts as long as the connection.
+//! A connection is one request and one answer, each a line of JSON; with a file that is sent
+//! (`lending`) or received (`taking`) it is more. What was asked for lasts as long as the
+//! connection.
 
 mod lending;
+mod taking;
+mod way;
 
 use std::future::Future;
 use std::io;
@@ -28,6 +31,8 @@ use crate::failure::{Failure, Outcome};
 use crate::lifetime::Lifetime;
 
 pub use lending::{Lent, Sent};
+pub use taking::{Hands, Taken, Taking, Waiting};
+pub use way::Step;
 
 /// What a command asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,6 +52,15 @@ pub enum Request {
         /// Whose.
         name: String,
         /// How long to wait.
+        within_ms: u64,
+    },
+    /// The way to a name.
+    Trace {
+        /// Whose.
+        name: String,
+        /// How many hops at most.
+        max_hops: u8,
+        /// How long to wait for each.
         within_ms: u64,
     },
     /// To bring a port of a name to an address of this host.
@@ -80,6 +94,15 @@ pub enum Request {
         /// What it is called.
         file: String,
     },
+    /// To receive a file that the command has a place for ([`Running::receive`]).
+    Receive {
+        /// Which process asks: one at a time is received for, by several of these.
+        receiver: u64,
+        /// From whom; from everybody, if it is not said.
+        allow: Option<Vec<String>>,
+        /// From members of which domains, too.
+        allow_domain: Vec<String>,
+    },
     /// To offer a program as a port of its name.
     Serve {
         /// The port.
@@ -110,6 +133,10 @@ pub struct Answer {
     pub local: Option<SocketAddr>,
     /// The round trip.
     pub round_trip_us: Option<f64>,
+    /// The way.
+    pub hops: Vec<Step>,
+    /// The trust domains that the node shows a membership of, or of what lies in them.
+    pub domains: Vec<String>,
 }
 
 impl Answer {
@@ -135,8 +162,7 @@ impl Asker {
         match serde_json::from_str(&line) {
             Ok(request) => Some((request, asker)),
             Err(_) => {
-                let other = "the running node is of another version: restart `rhumb up`";
-                asker.answer(&Answer::failed(&other)).await;
+                asker.answer(&Answer::failed(&OTHER_VERSION)).await;
                 None
             }
         }
@@ -252,8 +278,17 @@ impl Answer {
     ///
     /// What the node says.
     pub fn done(self) -> Outcome<Self> {
+        self.done_or(Failure::setup_text)
+    }
+
+    /// As [`Answer::done`], where what goes wrong is of the kind that `failed` makes it.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn done_or(self, failed: impl FnOnce(String) -> Failure) -> Outcome<Self> {
         match self.error {
-            Some(problem) => Err(Failure::setup_text(problem)),
+            Some(problem) => Err(failed(problem)),
             None => Ok(self),
         }
     }
@@ -318,6 +353,7 @@ async fn line_of(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<String>
 }
 
 const ANOTHER: &str = "another node runs for this user: end it, or give commands = false in [up]";
+const OTHER_VERSION: &str = "the running node is of another version: restart `rhumb up`";
 /// Its socket in the user's folder.
 const FILE: &str = "up.node";
 const ASKS_WITHIN: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
-use rhumb_end::{ConnectionStatus, Ends};
+use rhumb_end::{Admits, ConnectionStatus, Ends};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
 use rhumb_trust::{
@@ -401,7 +401,21 @@ impl Node {
         open: impl FnMut(&Offered) -> Result<W, CancelReason> + Send + 'static,
         progress: impl FnMut(u64) + Send + 'static,
     ) -> Result<ReceiveReport, TransferError> {
-        transfer::receive(&self.handle, open, progress).await
+        self.receive_file_from(Admits::Everybody, open, progress).await
+    }
+
+    /// As [`Node::receive_file`], from those whom `admits` says, besides what the rules say. Of
+    /// several that wait at once, the last one's word counts for all.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn receive_file_from<W: WriteAt + Send + 'static>(
+        &self,
+        admits: Admits,
+        open: impl FnMut(&Offered) -> Result<W, CancelReason> + Send + 'static,
+        progress: impl FnMut(u64) + Send + 'static,
+    ) -> Result<ReceiveReport, TransferError> {
+        transfer::receive(&self.handle, admits, open, progress).await
     }
 
     /// Goes by other rules about who may send to this node ([`Config::access`])

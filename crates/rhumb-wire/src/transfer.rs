@@ -12,9 +12,10 @@
 //! | 49 | .. | file name |
 //!
 //! The bytes follow, those of a folder as [`crate::folder`] says, from the offset on that the
-//! receiver asks for. The receiver says how much of the file it has (8), again and again, and
-//! before the first time [`LOOKING`] and how much of what it has it has looked at; after it has
-//! said the whole length, the verdict (1). Who ends it before gives a reason, by the code with
+//! receiver asks for. The receiver says how much of the file it has (8), again and again. Before
+//! the first time it adds [`LOOKING`] and says how much of what it has it has looked at, and with
+//! the same bit how much it has while it writes; after it has said the whole length, the verdict
+//! (1). Who ends it before gives a reason, by the code with
 //! which it resets and stops the stream.
 
 use std::fmt;
@@ -27,7 +28,7 @@ use crate::reader::Reader;
 pub struct TransferId(pub u64);
 
 /// The bit of a number of bytes which says that the receiver still looks at what it has, and at how
-/// much of it.
+/// much of it, or writes what has come.
 pub const LOOKING: u64 = 1 << 63;
 /// The bit of the number that the verdict follows, of what had no end at first.
 pub const ENDED: u64 = 1 << 62;

@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, D
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Answer, Asker, Request, Running, line_of, say};
+use super::{Answer, Asker, OTHER_VERSION, Request, Running, line_of, say};
 use crate::failure::{Failure, Outcome};
 
 /// What is told of a file that was sent.
@@ -313,7 +313,6 @@ async fn give(stream: &mut BufReader<UnixStream>, part: io::Result<Vec<u8>>) -> 
     }
 }
 
-const OTHER_VERSION: &str = "the running node is of another version: restart `rhumb up`";
 /// In the place of a number of bytes.
 const UNREADABLE: u32 = u32::MAX;
 /// More than a node asks for at once.

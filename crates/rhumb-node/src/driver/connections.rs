@@ -233,6 +233,15 @@ impl Connections {
         })
     }
 
+    /// Lets others use a port that has a listener.
+    pub(crate) fn admit_streams(&self, port: u16, admits: Admits) {
+        self.with(|state, _| {
+            if state.listeners.contains_key(&port) {
+                state.ends.offer(Carries::Streams, port, admits);
+            }
+        });
+    }
+
     /// A listener is gone.
     pub(crate) fn unlisten(&self, port: u16) {
         self.with(|state, _| {

@@ -97,13 +97,18 @@ pub(super) struct Place {
 }
 
 impl Arrivals {
-    /// The reception that there is, or a new one.
-    pub(super) fn open(&self, handle: &Handle) -> Result<Arc<Reception>, TransferError> {
+    /// The reception that there is, or a new one: for whom `admits` says from now on.
+    pub(super) fn open(
+        &self,
+        handle: &Handle,
+        admits: Admits,
+    ) -> Result<Arc<Reception>, TransferError> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reception) = open.upgrade() {
+            handle.connections().admit_streams(PORT, admits);
             return Ok(reception);
         }
-        let listener = Listener::open(handle, PORT, Admits::Everybody);
+        let listener = Listener::open(handle, PORT, admits);
         let listener = listener.map_err(|_| TransferError::Stopped)?;
         let desk = Arc::new(Desk::default());
         let mut listening = JoinSet::new();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
-use rhumb_end::{EndError, StreamError};
+use rhumb_end::{Admits, EndError, StreamError};
 use rhumb_wire::Name;
 use rhumb_wire::transfer::{CancelReason, ENDED, Kind, LENGTHS, LOOKING, Offer, Unframer, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -99,11 +99,12 @@ enum Gathered {
 
 pub(crate) async fn receive<W: WriteAt + Send + 'static>(
     handle: &Handle,
+    admits: Admits,
     mut open: impl FnMut(&Offered) -> Result<W, CancelReason> + Send + 'static,
     progress: impl FnMut(u64) + Send + 'static,
 ) -> Result<ReceiveReport, TransferError> {
     // Others may receive at the same time: it lasts as long as any of them.
-    let reception = handle.arrivals().open(handle)?;
+    let reception = handle.arrivals().open(handle, admits)?;
     let (given, arrived) = oneshot::channel();
     let open = Box::new(move |offered: &Offered| -> Result<AnySink, CancelReason> {
         open(offered).map(|sink| Box::new(sink) as AnySink)
@@ -240,7 +241,7 @@ impl<P: FnMut(u64)> Incoming<P> {
         let found = match found {
             Ok(found) => found,
             Err(error) => {
-                stream.reset(CancelReason::WriteFailed.code());
+                stream.reset(why(&error).unwrap_or(CancelReason::WriteFailed).code());
                 return Err(error);
             }
         };
@@ -294,7 +295,7 @@ impl<P: FnMut(u64)> Incoming<P> {
             Ok(end) => return end,
             Err(error) => error,
         };
-        let said = match &error {
+        match &error {
             // Its sender has left.
             TransferError::Connection(EndError::ClosedByPeer { .. }) => {
                 return End::Failed(TransferError::EndedByPeer(CancelReason::Stopped));
@@ -303,13 +304,11 @@ impl<P: FnMut(u64)> Incoming<P> {
                 return End::Failed(TransferError::Stopped);
             }
             TransferError::Connection(_) => return End::Broken(error),
-            TransferError::Write(io::ErrorKind::FileTooLarge) => CancelReason::TooLarge,
-            TransferError::Write(_) => CancelReason::WriteFailed,
-            TransferError::NoProgress => CancelReason::TimedOut,
-            TransferError::EndedByPeer(CancelReason::Nonsense) => CancelReason::Nonsense,
-            _ => return End::Failed(error),
-        };
-        stream.reset(said.code());
+            _ => {}
+        }
+        if let Some(said) = why(&error) {
+            stream.reset(said.code());
+        }
         End::Failed(error)
     }
 
@@ -331,7 +330,7 @@ impl<P: FnMut(u64)> Incoming<P> {
                 Some(unframer) => unframer.strip(&mut content.part[..len]).map_err(|_| NONSENSE)?,
                 None => len,
             };
-            self.keep(len).await?;
+            let other = self.keep(len, stream, again).await?;
             if let Some(unframer) = &unframer {
                 // Whoever writes into a pipe may take his time, unless he is a stranger, who would
                 // hold a place for nothing.
@@ -342,6 +341,9 @@ impl<P: FnMut(u64)> Incoming<P> {
                     (self.offer.length, self.offer.sha256) = (self.arrived, sha256);
                     self.has_end = true;
                 }
+            }
+            if let Some(other) = other {
+                return Ok(Some(Box::new(other)));
             }
             if self.idle() >= GIVES_UP_AFTER {
                 return Err(TransferError::NoProgress);
@@ -369,11 +371,17 @@ impl<P: FnMut(u64)> Incoming<P> {
         Ok(now().instant)
     }
 
-    /// Writes what has come, where that holds up nobody.
-    async fn keep(&mut self, len: usize) -> Result<(), TransferError> {
+    /// Writes what has come, where that holds up nobody; whoever reads at the other end of a pipe
+    /// may take his time. Returns another stream, if the sender comes with one meanwhile.
+    async fn keep(
+        &mut self,
+        len: usize,
+        stream: &mut Stream,
+        again: &mut mpsc::Receiver<Again>,
+    ) -> Result<Option<Again>, TransferError> {
         let at = self.arrived;
         if len == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let most = if self.has_end { self.offer.length } else { LENGTHS - 1 };
         if len as u64 > most - at {
@@ -385,12 +393,13 @@ impl<P: FnMut(u64)> Incoming<P> {
             content.hash.update(part);
             Ok(())
         });
-        written.await?;
+        let (written, other) = attended(written, stream, again, &AtomicU64::new(at)).await;
+        written?;
         self.arrived += len as u64;
         self.moved_at = now().instant;
         self.pulse.beat();
         (self.progress)(self.arrived);
-        Ok(())
+        Ok(other)
     }
 
     /// Tells the sender what all of it amounts to, and waits until he knows; or another stream, on
@@ -493,6 +502,18 @@ async fn attended<T>(
 async fn tell_looking(stream: &mut Stream, looked_at: &AtomicU64) -> bool {
     let said = LOOKING + looked_at.load(Ordering::Relaxed);
     matches!(timeout(SAYS_EVERY, stream.write_u64(said)).await, Ok(Ok(())))
+}
+
+/// What a sender is told of what fails here.
+fn why(error: &TransferError) -> Option<CancelReason> {
+    Some(match error {
+        TransferError::Write(io::ErrorKind::FileTooLarge) => CancelReason::TooLarge,
+        TransferError::Write(io::ErrorKind::Unsupported) => CancelReason::Declined,
+        TransferError::Write(_) => CancelReason::WriteFailed,
+        TransferError::NoProgress => CancelReason::TimedOut,
+        TransferError::EndedByPeer(CancelReason::Nonsense) => CancelReason::Nonsense,
+        _ => return None,
+    })
 }
 
 fn is_departure(error: &EndError) -> bool {

@@ -107,6 +107,28 @@ impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
     }
 }
 
+impl<T: WriteAt + ?Sized> WriteAt for Box<T> {
+    fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        (**self).write_all_at(offset, bytes)
+    }
+
+    fn recall(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
+        (**self).recall(see)
+    }
+
+    fn settle(&mut self, length: u64, sha256: &[u8; 32]) -> io::Result<()> {
+        (**self).settle(length, sha256)
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        (**self).clear()
+    }
+
+    fn finish(&mut self, name: &FileName) -> io::Result<()> {
+        (**self).finish(name)
+    }
+}
+
 impl ReadAt for &[u8] {
     fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let bytes = usize::try_from(offset)

@@ -1,5 +1,7 @@
 //! `rhumb receive`: files sent to this node's name, or to a name
-//! that it serves by AdCert, put into a folder.
+//! that it serves by AdCert, put into a folder, or one of them to standard output ([`output`]). The
+//! node that runs for this user receives them, if there is one and nothing says how to join instead
+//! ([`by_running`]).
 //!
 //! Rules say who may send, and bounds how much; what is refused is told in a line, as long as that
 //! is little. A file or a folder is a part in a hidden folder ([`parts`]), and gets its own name
@@ -24,8 +26,9 @@ use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::output::{Form, bytes_text, rate_text, resumed_text};
 use rhumb_daemon::progress::Bar;
 use rhumb_daemon::removals::Hearing;
+use rhumb_daemon::running::{self, Taken};
 use rhumb_node::transfer::{Offered, WriteAt};
-use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
+use rhumb_node::{Node, Refusal, Service, ServiceState};
 use rhumb_trust::AdCert;
 use rhumb_wire::Name;
 use rhumb_wire::transfer::{CancelReason, FileName, Kind};
@@ -36,11 +39,14 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
 use notices::Notices;
+use output::{Output, Teller};
 use parts::{Part, Parts};
 use room::{NoRoom, Promise, Room, Use};
 
+mod by_running;
 mod folders;
 mod notices;
+mod output;
 mod parts;
 mod report;
 mod room;
@@ -53,26 +59,38 @@ pub(crate) fn run(
     quiet: bool,
     form: Form,
 ) -> Outcome {
-    check_folder(&arguments.dir)?;
-    let interrupted = match arguments.once {
+    let teller = Teller { form, is_beside: arguments.stdout };
+    let place = match arguments.stdout {
+        true => Place::Output,
+        false => {
+            check_folder(&arguments.dir)?;
+            Place::Folder(Parts::of(&arguments.dir))
+        }
+    };
+    let room = Room::new(&arguments.dir, settings.max_size);
+    let door = Arc::new(Door { place, room, notices: Notices::new(teller) });
+    let is_one = arguments.once || arguments.stdout;
+    let interrupted = || match is_one {
         true => Err(Failure::operation_text("stopped before a file had arrived")),
         false => Ok(()),
     };
+    let by_it = running::by_running(&arguments.node, with_parent, interrupted(), |running| {
+        let rules = by_running::Rules::of(arguments, settings);
+        by_running::receive(running, rules, Arc::clone(&door), (is_one, quiet), teller)
+    });
+    if let Some(outcome) = by_it {
+        return outcome;
+    }
     let identity = key::load_or_ephemeral(settings.node.key.as_deref())?;
     let ad_certs = ad_certs(arguments, &settings.node, identity.name())?;
     let asks = Arc::clone(&identity);
     let belonging = Belonging::of(identity, settings.node.key.as_deref());
     let shown = belonging.clone();
-    let door = Arc::new(Door {
-        parts: Parts::of(&arguments.dir),
-        room: Room::new(&arguments.dir, settings.max_size),
-        notices: Notices::new(form),
-    });
     // Its signals and its parent are looked after beside it.
     let control = settings.admin.as_ref();
     let control =
         control.map(|admin| daemon::take_control(Some(admin), "receive", false)).transpose()?;
-    joined_as(belonging, &settings.node, with_parent, interrupted, |node| async move {
+    joined_as(belonging, &settings.node, with_parent, interrupted(), |node| async move {
         let hearing = Hearing::begin(&node, &asks, &settings.ribs)?;
         hearing.heed(settings.access.access.domains());
         let mut helpers = JoinSet::new();
@@ -91,17 +109,17 @@ pub(crate) fn run(
             let hangup = signal(SignalKind::hangup()).map_err(Failure::operation)?;
             let service = node.serve(ad_cert).await.map_err(Failure::setup)?;
             served.push(service.name());
-            services.spawn(look_after(service, path, node.name(), hangup, form));
+            services.spawn(look_after(service, path, node.name(), hangup, teller));
         }
         let router = node.router().await;
-        form.print(&Ready { name: node.name(), router, served, admin });
-        if arguments.once {
+        teller.print(&Ready { name: node.name(), router, served, admin });
+        if is_one {
             let received = receive(&node, &door, &Bar::new(quiet)).await?;
-            form.print(&received);
+            teller.print(&received);
             return Ok(());
         }
         tokio::select! {
-            outcome = serve(&node, &door, quiet, form) => outcome,
+            outcome = serve(&node, &door, quiet, teller) => outcome,
             outcome = follow_rules(&node, &settings.access, &hearing) => outcome,
         }
     })
@@ -129,13 +147,13 @@ async fn look_after(
     path: PathBuf,
     server: Name,
     mut hangup: Signal,
-    form: Form,
+    teller: Teller,
 ) {
     let name = service.name();
     loop {
         tokio::select! {
             state = service.changed() => match state {
-                Some(state) => form.print(&News { name, state }),
+                Some(state) => teller.print(&News { name, state }),
                 None => return,
             },
             Some(()) = hangup.recv() => {
@@ -157,7 +175,7 @@ async fn read_again(service: &Service, path: &Path, server: Name) -> Outcome {
 }
 
 /// Receives for ever, several files at once. What fails is said, and the next is waited for.
-async fn serve(node: &Node, door: &Arc<Door>, quiet: bool, form: Form) -> Outcome {
+async fn serve(node: &Node, door: &Arc<Door>, quiet: bool, teller: Teller) -> Outcome {
     let mut receptions = JoinSet::new();
     loop {
         while receptions.len() < MAX_AT_ONCE {
@@ -168,7 +186,7 @@ async fn serve(node: &Node, door: &Arc<Door>, quiet: bool, form: Form) -> Outcom
             receptions.spawn(async move { receive(&node, &door, &bar).await });
         }
         match receptions.join_next().await {
-            Some(Ok(Ok(received))) => form.print(&received),
+            Some(Ok(Ok(received))) => teller.print(&received),
             Some(Ok(Err(failure))) => {
                 // A node that is closed fails at once and for ever, and says why.
                 node.status().await.map_err(Failure::operation)?;
@@ -185,22 +203,30 @@ async fn serve(node: &Node, door: &Arc<Door>, quiet: bool, form: Form) -> Outcom
 
 /// Receives one file.
 async fn receive(node: &Node, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> {
-    let kept: Arc<Mutex<Option<PathBuf>>> = Arc::default();
-    let (door, at, kept_at) = (Arc::clone(door), node.clone(), Arc::clone(&kept));
-    let (bar_of_offer, progress) = (bar.clone(), bar.clone());
+    let (kept, progress) = (Kept::default(), bar.clone());
+    let (door, at, kept_at, bar_of_offer) =
+        (Arc::clone(door), node.clone(), kept.clone(), bar.clone());
     let open = move |offered: &Offered| {
-        let (part, promise) = door.take(offered, at.has_chosen(offered.from))?;
-        bar_of_offer.begin(offered.offer.name.as_str(), offered.offer.length);
-        let (door, kept) = (Arc::clone(&door), Arc::clone(&kept_at));
-        let (kind, is_strangers) = (offered.offer.kind, !at.has_chosen(offered.from));
-        Ok(Inbound { part, promise, promised: STEP, kind, is_strangers, door, kept })
+        door.open(offered, !at.has_chosen(offered.from), &kept_at, &bar_of_offer)
     };
     let report = node.receive_file(open, move |bytes| progress.advance(bytes)).await;
     bar.end();
-    let report = report.map_err(Failure::operation)?;
-    let path = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let path = path.ok_or_else(|| Failure::operation_text("the file has no place"))?;
-    Ok(Received { path, own: node.name(), report })
+    let taken = report.map_err(Failure::operation)?.into();
+    Ok(Received { path: kept.path(), own: node.name(), taken })
+}
+
+/// Where a file was put, if that was into a folder.
+#[derive(Debug, Clone, Default)]
+struct Kept(Arc<Mutex<Option<PathBuf>>>);
+
+impl Kept {
+    fn note(&self, path: PathBuf) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// A file on its way in, and the room for it.
@@ -212,8 +238,7 @@ struct Inbound {
     kind: Kind,
     is_strangers: bool,
     door: Arc<Door>,
-    /// Where it was put.
-    kept: Arc<Mutex<Option<PathBuf>>>,
+    kept: Kept,
 }
 
 impl Inbound {
@@ -231,6 +256,7 @@ impl Inbound {
         promised.map_err(|why| match why {
             NoRoom::TooLarge { .. } => io::ErrorKind::FileTooLarge.into(),
             NoRoom::DiskFull => io::ErrorKind::StorageFull.into(),
+            NoRoom::IsFolder => io::ErrorKind::Unsupported.into(),
         })
     }
 }
@@ -267,25 +293,78 @@ impl WriteAt for Inbound {
             // It is what its sender offers, and never a folder.
             self.part.clear()?;
         }
-        let path = kept?;
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+        self.kept.note(kept?);
         Ok(())
     }
 }
 
-/// What stands between senders and the folder.
+/// What stands between senders and where files go.
 #[derive(Debug)]
 struct Door {
-    parts: Arc<Parts>,
+    place: Place,
     room: Room,
     notices: Notices,
 }
 
+/// Where files go.
+#[derive(Debug)]
+enum Place {
+    Folder(Arc<Parts>),
+    /// The only one goes to standard output.
+    Output,
+}
+
+/// Where a file goes.
+type Sink = Box<dyn WriteAt + Send>;
+
 impl Door {
-    /// The part of a file, if it is taken. Whether its sender may send at all, the node has looked
-    /// at.
-    fn take(&self, offered: &Offered, is_chosen: bool) -> Result<(Part, Promise), CancelReason> {
-        let part = self.parts.open(offered, !is_chosen).map_err(|error| {
+    /// The place for a file, if it is taken. Whether its sender may send at all, the node has
+    /// looked at.
+    fn open(
+        self: &Arc<Self>,
+        offered: &Offered,
+        is_strangers: bool,
+        kept: &Kept,
+        bar: &Bar,
+    ) -> Result<Sink, CancelReason> {
+        let (door, offer) = (Arc::clone(self), &offered.offer);
+        let sink: Sink = match &self.place {
+            Place::Folder(parts) => {
+                let (part, promise) = self.take(parts, offered, !is_strangers)?;
+                let (kind, kept) = (offer.kind, kept.clone());
+                Box::new(Inbound { part, promise, promised: STEP, kind, is_strangers, door, kept })
+            }
+            Place::Output => {
+                let is_folder = offer.kind == Kind::Folder;
+                let allowed = self.room.allows(offer.length, is_strangers);
+                let allowed = if is_folder { Err(NoRoom::IsFolder) } else { allowed };
+                allowed.map_err(|why| self.refuse(offered, why))?;
+                Box::new(Output { door, is_strangers, written: 0 })
+            }
+        };
+        bar.begin(offer.name.as_str(), offer.length);
+        Ok(sink)
+    }
+
+    /// Says that there is no room for a file.
+    fn refuse(&self, offered: &Offered, why: NoRoom) -> CancelReason {
+        let (name, length) = (offered.offer.name.as_str(), offered.offer.length);
+        self.notices.no_room(offered.from, name, length, why, clock::now().instant);
+        match why {
+            NoRoom::TooLarge { .. } => CancelReason::TooLarge,
+            NoRoom::DiskFull => CancelReason::WriteFailed,
+            NoRoom::IsFolder => CancelReason::Declined,
+        }
+    }
+
+    /// The part of a file in a folder.
+    fn take(
+        &self,
+        parts: &Arc<Parts>,
+        offered: &Offered,
+        is_chosen: bool,
+    ) -> Result<(Part, Promise), CancelReason> {
+        let part = parts.open(offered, !is_chosen).map_err(|error| {
             tracing::warn!(%error, "cannot write to the folder");
             CancelReason::WriteFailed
         })?;
@@ -303,18 +382,10 @@ impl Door {
             if !is_chosen || why != NoRoom::DiskFull {
                 return Err(why);
             }
-            self.parts.give_up_strangers();
+            parts.give_up_strangers();
             promise()
         });
-        let promised = promised.map_err(|why| {
-            let (name, now) = (offered.offer.name.as_str(), clock::now().instant);
-            self.notices.no_room(offered.from, name, length, why, now);
-            match why {
-                NoRoom::TooLarge { .. } => CancelReason::TooLarge,
-                NoRoom::DiskFull => CancelReason::WriteFailed,
-            }
-        });
-        Ok((part, promised?))
+        Ok((part, promised.map_err(|why| self.refuse(offered, why))?))
     }
 }
 
@@ -444,22 +515,23 @@ impl fmt::Display for News {
 }
 
 struct Received {
-    path: PathBuf,
+    /// None if it went to standard output.
+    path: Option<PathBuf>,
     own: Name,
-    report: ReceiveReport,
+    taken: Taken,
 }
 
 impl Serialize for Received {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serde_json::json!({
-            "received": self.path,
-            "from": self.report.from.to_string(),
-            "to": self.report.to.to_string(),
-            "bytes": self.report.bytes,
-            "resumed_from": self.report.resumed_from,
-            "is_folder": self.report.kind == Kind::Folder,
-            "sha256": HEXLOWER.encode(&self.report.sha256),
-            "seconds": self.report.elapsed.as_secs_f64(),
+            "received": self.path.as_deref().unwrap_or(Path::new("-")),
+            "from": self.taken.from.to_string(),
+            "to": self.taken.to.to_string(),
+            "bytes": self.taken.bytes,
+            "resumed_from": self.taken.resumed_from,
+            "is_folder": self.taken.kind == Kind::Folder,
+            "sha256": HEXLOWER.encode(&self.taken.sha256),
+            "seconds": self.taken.elapsed.as_secs_f64(),
         })
         .serialize(serializer)
     }
@@ -467,12 +539,15 @@ impl Serialize for Received {
 
 impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ReceiveReport { from, to, bytes, resumed_from, elapsed, .. } = self.report;
+        let Taken { from, to, bytes, resumed_from, elapsed, .. } = self.taken;
         let to = if to == self.own { String::new() } else { format!(" for {to}") };
+        match &self.path {
+            Some(path) => write!(f, "received {}", path.display())?,
+            None => f.write_str("received a file for standard output")?,
+        }
         write!(
             f,
-            "received {} ({}{}) from {from}{to} in {:.2} s, {}",
-            self.path.display(),
+            " ({}{}) from {from}{to} in {:.2} s, {}",
             bytes_text(bytes),
             resumed_text(resumed_from),
             elapsed.as_secs_f64(),

@@ -5,7 +5,6 @@ mod domains;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -18,9 +17,10 @@ use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::names;
 use rhumb_daemon::output::{Form, round_trip_text};
-use rhumb_daemon::published::find_once;
+use rhumb_daemon::published::{find_by, find_once};
+use rhumb_daemon::running::{Request, Running, Step, by_running};
 use rhumb_daemon::words::Labels;
-use rhumb_node::{Hop, Node};
+use rhumb_node::Node;
 use rhumb_wire::{Certificate, Name};
 use serde::Serialize;
 
@@ -34,16 +34,22 @@ pub(crate) fn run(
     form: Form,
 ) -> Outcome {
     let asks = AskedRibs { rib: arguments.rib.into_iter().collect() };
-    let name = find_once(&arguments.name, &asks, settings)?;
-    let stopped = Err(Failure::operation_text("stopped"));
+    let stopped = || Err(Failure::operation_text("stopped"));
+    let by_it = by_running(&arguments.node, with_parent, stopped(), async |running| {
+        let name = find_by(&running, &arguments.name, &asks, settings).await?;
+        trace_by(&running, name).await
+    });
     let identity = key::load_or_ephemeral(settings.key.as_deref().map(Path::new))?;
-    let asker = Arc::clone(&identity);
-    let belonging = Belonging::of(identity, settings.key.as_deref().map(Path::new));
-    let mut report =
-        joined_as(belonging, settings, with_parent, stopped, |node| trace(node, name))?;
-    if let Some(rib) = arguments.rib {
-        report.domains = Domains::ask(asker, rib, name)?;
-    }
+    let Traced { from, name, hops, domains: own } = by_it.unwrap_or_else(|| {
+        let name = find_once(&arguments.name, &asks, settings)?;
+        let belonging = Belonging::of(identity.clone(), settings.key.as_deref().map(Path::new));
+        let own = belonging.domains();
+        let work = |node| trace(node, name, own);
+        joined_as(belonging, settings, with_parent, stopped(), work)
+    })?;
+    let domains = arguments.rib.map(|rib| Domains::ask(identity, rib, (name, own)));
+    let domains = domains.transpose()?.unwrap_or_default();
+    let report = Report { from, name, hops, domains, now_s: now().unix_s() };
     form.print(&report);
     match report.reached() {
         true => Ok(()),
@@ -51,18 +57,43 @@ pub(crate) fn run(
     }
 }
 
-async fn trace(node: Node, name: Name) -> Outcome<Report> {
+/// A way, and who has traced it.
+struct Traced {
+    from: Name,
+    name: Name,
+    hops: Vec<Step>,
+    /// The trust domains that it belongs to.
+    domains: Vec<Name>,
+}
+
+async fn trace(node: Node, name: Name, domains: Vec<Name>) -> Outcome<Traced> {
     // The first finds the way, so that the trace shows the way and not the search for it.
     node.ping(name, FIND_WITHIN).await.map_err(Failure::operation)?;
     let hops = node.trace(name, MAX_HOPS, ANSWER_WITHIN).await.map_err(Failure::operation)?;
-    let domains = Domains::default();
-    Ok(Report { from: node.name(), name, hops, domains, now_s: now().unix_s() })
+    let hops = hops.into_iter().map(Step::from).collect();
+    Ok(Traced { from: node.name(), name, hops, domains })
+}
+
+/// As [`trace`], by the node that runs.
+async fn trace_by(running: &Running, name: Name) -> Outcome<Traced> {
+    let within_ms = |within: Duration| u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let ask = async |request: &Request| {
+        let (answer, _) = running.ask(request).await.map_err(Failure::operation)?;
+        answer.done_or(Failure::operation_text)
+    };
+    let to = name.to_string();
+    ask(&Request::Ping { name: to.clone(), within_ms: within_ms(FIND_WITHIN) }).await?;
+    let within_ms = within_ms(ANSWER_WITHIN);
+    let answer = ask(&Request::Trace { name: to, max_hops: MAX_HOPS, within_ms }).await?;
+    let domains = answer.domains.iter().map(|text| text.parse().map_err(Failure::operation));
+    let domains = domains.collect::<Outcome<_>>()?;
+    Ok(Traced { from: running.name, name, hops: answer.hops, domains })
 }
 
 struct Report {
     from: Name,
     name: Name,
-    hops: Vec<Hop>,
+    hops: Vec<Step>,
     domains: Domains,
     now_s: u64,
 }
@@ -97,7 +128,7 @@ impl Serialize for Report {
                     "label": hop.router.and_then(names::label_of),
                     "calls_itself": hop.label,
                     "rtt_us": hop.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
-                    "right": hop.right.as_deref().map(evidence),
+                    "right": hop.right.as_ref().map(evidence),
                 });
                 let word = hop.router.and_then(|router| self.domains.border(router));
                 facts["border"] = serde_json::json!(word.map(evidence));
@@ -170,7 +201,7 @@ impl fmt::Display for Report {
 }
 
 /// What a hop is called here; else what it calls itself, which is no more than its word.
-fn called(name: Name, hop: &Hop) -> String {
+fn called(name: Name, hop: &Step) -> String {
     let claimed = || hop.label.as_deref().map(names::said);
     names::label_of(name).or_else(claimed).map_or_else(String::new, |label| format!("  ({label})"))
 }

@@ -40,6 +40,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use requests::Means;
+
 /// Runs the command.
 pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Outcome {
     let path = match &settings.node.key {
@@ -61,7 +63,7 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
     // Before there are other threads.
     privileges::give_up(settings.run_as, Keep::Nothing)?;
     let counter = settings.commands.then(Counter::open).transpose()?;
-    let shown = belonging.clone();
+    let (shown, member_of) = (belonging.clone(), belonging.clone());
     // Its signals and its parent are looked after beside it.
     let control = daemon::take_control(Some(&settings.admin), "up", false)?;
     let settings = &settings;
@@ -94,7 +96,9 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         hearing.heed(domains);
         let mut parts = begin(&node, opened, (settings, &finder), form).await?;
         if let Some(counter) = counter {
-            parts.spawn(requests::answer(node.clone(), (hearing, finder), counter, form));
+            let (node, belonging, receiver) = (node.clone(), member_of, Arc::default());
+            let means = Means { node, hearing, finder, belonging, receiver, form };
+            parts.spawn(requests::answer(means, counter));
         }
         let _served = offer::serve_capsules(&node, ad_certs).await?;
         form.print(&Ready { own: node.name(), router, admin, device, resolves });

@@ -10,18 +10,19 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rhumb_daemon::output::{Form, bytes_text};
+use rhumb_daemon::output::bytes_text;
 use rhumb_node::{Refusal, Wanted};
 use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::output::Teller;
 use super::room::NoRoom;
 
 /// Prints what was refused, as long as it is little.
 #[derive(Debug)]
 pub(super) struct Notices {
-    form: Form,
+    teller: Teller,
     /// Lines about files, and what fails with them.
     files: Mutex<Budget>,
     /// Lines about whoever the rules refuse.
@@ -54,9 +55,9 @@ struct Budget {
 }
 
 impl Notices {
-    pub(super) fn new(form: Form) -> Self {
+    pub(super) fn new(teller: Teller) -> Self {
         Self {
-            form,
+            teller,
             files: Mutex::default(),
             others: Mutex::default(),
             remembered: Mutex::default(),
@@ -96,7 +97,7 @@ impl Notices {
             others
         };
         if let Some(others) = others {
-            self.form.print(&Refused { from, what, others });
+            self.teller.print(&Refused { from, what, others });
         }
     }
 }
@@ -188,6 +189,10 @@ impl Refused {
                 format!("larger than {} (--max-size)", bytes_text(limit))
             }
             NoRoom::DiskFull => "the disk would have too little left".to_owned(),
+            NoRoom::IsFolder => {
+                "a folder, which standard output cannot take; receive it without --stdout"
+                    .to_owned()
+            }
         }
     }
 }
@@ -242,6 +247,7 @@ const REMEMBERED: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhumb_daemon::output::Form;
 
     #[test]
     fn strangers_cannot_flood_a_terminal() {
@@ -276,7 +282,7 @@ mod tests {
     #[test]
     fn a_ping_is_told_once_for_each_name_and_takes_no_line_from_files() {
         let start = Instant::now();
-        let notices = Notices::new(Form::Json);
+        let notices = Notices::new(Teller { form: Form::Json, is_beside: false });
         let said = |notices: &Notices| {
             let remembered = locked(&notices.remembered);
             remembered.0.iter().filter(|it| it.is_said).count()

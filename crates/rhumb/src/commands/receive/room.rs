@@ -45,6 +45,8 @@ pub(super) enum NoRoom {
     },
     /// The disk would be full.
     DiskFull,
+    /// It is a folder, and goes nowhere where one could be made.
+    IsFolder,
 }
 
 /// A disk's bytes.

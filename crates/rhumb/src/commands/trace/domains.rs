@@ -9,8 +9,8 @@ use std::time::Duration;
 use rhumb_daemon::failure::Outcome;
 use rhumb_daemon::inquiry::{Directory, Session};
 use rhumb_daemon::remote::Remote;
+use rhumb_daemon::running::Step;
 use rhumb_daemon::words::Labels;
-use rhumb_node::Hop;
 use rhumb_trust::{Chain, Identity, Verified};
 use rhumb_wire::{Certificate, Name, Scope, Statement};
 use serde_json::{Value, json};
@@ -36,12 +36,12 @@ pub(super) enum Place {
 }
 
 impl Domains {
-    /// Asks a RIB, which has to answer `identity`.
-    pub(super) fn ask(identity: Arc<Identity>, rib: Remote, destination: Name) -> Outcome<Self> {
-        let own = identity.membership().map(|membership| {
-            let issuers = membership.certificates().iter().map(|it| it.issuer);
-            issuers.filter(|issuer| membership.is_of(issuer)).collect::<Vec<_>>()
-        });
+    /// Asks a RIB, which has to answer `identity`, about the way to a name from inside of domains.
+    pub(super) fn ask(
+        identity: Arc<Identity>,
+        rib: Remote,
+        (destination, own): (Name, Vec<Name>),
+    ) -> Outcome<Self> {
         let source = identity.name();
         let mut session = Session::connect(identity, rib, PATIENCE)?;
         let mut directory = Directory::new(&mut session, source);
@@ -50,7 +50,7 @@ impl Domains {
             domains.exports = chain.certificates()[..chain.exported_len()].to_vec();
             domains.note(&chain, None);
         }
-        for domain in own.into_iter().flatten() {
+        for domain in own {
             if let Some(chain) = directory.look_up(domain)? {
                 domains.note(&chain, Some(domain));
             }
@@ -74,7 +74,7 @@ impl Domains {
     }
 
     /// Where each hop is.
-    pub(super) fn places(&self, hops: &[Hop]) -> Vec<Place> {
+    pub(super) fn places(&self, hops: &[Step]) -> Vec<Place> {
         self.places_of(hops.iter().map(|hop| (hop.router, hop.rtt.is_some())))
     }
 

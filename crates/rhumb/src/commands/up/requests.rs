@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::config::{Allowed, OfferedPort};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::names::{ByOwner, Called};
@@ -13,29 +15,39 @@ use rhumb_daemon::ports::door::{Door, reach};
 use rhumb_daemon::ports::offer;
 use rhumb_daemon::published::Finder;
 use rhumb_daemon::removals::Hearing;
-use rhumb_daemon::running::{Answer, Asker, Counter, Request};
+use rhumb_daemon::running::{Answer, Asker, Counter, Request, Step, Waiting};
+use rhumb_node::transfer::Offered;
 use rhumb_node::{Node, PingError};
 use rhumb_wire::Name;
-use rhumb_wire::transfer::{FileName, Kind, Offer};
+use rhumb_wire::transfer::{CancelReason, FileName, Kind, Offer};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+/// What requests are answered with.
+#[derive(Clone)]
+pub(super) struct Means {
+    pub(super) node: Node,
+    /// Who tells of removals.
+    pub(super) hearing: Hearing,
+    /// Who finds published names.
+    pub(super) finder: Finder,
+    /// What the node shows of its trust domain.
+    pub(super) belonging: Belonging,
+    /// For whom files are received.
+    pub(super) receiver: Receiver,
+    pub(super) form: Form,
+}
+
 /// Answers requests until the node ends.
-pub(super) async fn answer(
-    node: Node,
-    (hearing, finder): (Hearing, Finder),
-    counter: Counter,
-    form: Form,
-) -> Outcome {
+pub(super) async fn answer(means: Means, counter: Counter) -> Outcome {
     let listener = counter.listener()?;
     let mut asked = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if asked.len() < MAX_AT_ONCE => {
-                    let finder = finder.clone();
-                    asked.spawn(answer_one(node.clone(), (hearing.clone(), finder), stream, form));
+                    asked.spawn(answer_one(means.clone(), stream));
                 }
                 // One more command has to wait for others to be done: it is turned away.
                 Ok(_) => {}
@@ -46,76 +58,145 @@ pub(super) async fn answer(
     }
 }
 
-async fn answer_one(
-    node: Node,
-    (hearing, finder): (Hearing, Finder),
-    stream: UnixStream,
-    form: Form,
-) {
+async fn answer_one(means: Means, stream: UnixStream) {
     let Some((request, asker)) = Asker::request(stream).await else { return };
-    match request {
+    let answer = match request {
         Request::Who => {
-            let name = Some(node.name().to_string());
-            say(asker, Answer { name, ..Answer::default() }).await;
+            let name = Some(means.node.name().to_string());
+            Answer { name, ..Answer::default() }
         }
-        Request::Find { owner, label } => {
-            let answer = match find(&finder, &owner, &label).await {
-                Ok(name) => Answer { name: Some(name.to_string()), ..Answer::default() },
-                Err(failure) => failed(&failure),
-            };
-            say(asker, answer).await;
-        }
-        Request::Ping { name, within_ms } => say(asker, ping(&node, &name, within_ms).await).await,
-        Request::Forward { local, name, port, udp } => match open(&node, local, &name, udp).await {
-            Ok((door, name)) => {
-                let local = Some(door.local());
-                let answer = Answer { local, ..Answer::default() };
-                hold(asker, answer, door.lead(node, (name, port), form)).await;
-            }
-            Err(failure) => say(asker, failed(&failure)).await,
+        Request::Find { owner, label } => match find(&means.finder, &owner, &label).await {
+            Ok(name) => Answer { name: Some(name.to_string()), ..Answer::default() },
+            Err(failure) => failed(&failure),
         },
+        Request::Ping { name, within_ms } => ping(&means.node, &name, within_ms).await,
+        Request::Trace { name, max_hops, within_ms } => {
+            means.trace(&name, max_hops, within_ms).await.unwrap_or_else(|it| failed(&it))
+        }
+        Request::Forward { local, name, port, udp } => {
+            return means.forward(asker, local, (&name, port), udp).await;
+        }
         Request::Send { to, file, is_folder, length, sha256 } => {
             let kind = if is_folder { Kind::Folder } else { Kind::File };
             let offer = read_offer(kind, &file, length, &sha256);
-            match read_name(&to).and_then(|to| Ok((to, offer?))) {
-                Ok((to, offer)) => {
-                    let send = |source, told: watch::Sender<u64>| async move {
-                        node.send_file(to, source, offer, tell(told)).await
-                    };
-                    asker.borrow(send).await;
-                }
-                Err(failure) => say(asker, failed(&failure)).await,
-            }
+            return means.send(asker, &to, offer).await;
         }
         Request::SendInput { to, file } => {
             let file = FileName::new(&file).map_err(Failure::setup);
-            match read_name(&to).and_then(|to| Ok((to, file?))) {
-                Ok((to, file)) => {
-                    let send = |source, told: watch::Sender<u64>| async move {
-                        node.send_endless(to, source, file, tell(told)).await
-                    };
-                    asker.borrow_input(send).await;
-                }
-                Err(failure) => say(asker, failed(&failure)).await,
-            }
+            return means.send_input(asker, &to, file).await;
+        }
+        Request::Receive { receiver, allow, allow_domain } => {
+            return means.receive(asker, receiver, read_allowed(allow, &allow_domain)).await;
         }
         Request::Serve { port, udp, to, allow, allow_domain } => {
-            let offered = async {
-                let named = allow.iter().flatten().map(|text| read_name(text));
-                let names = named.collect::<Outcome<Vec<_>>>()?;
-                let domains = allow_domain.iter().map(|text| read_name(text));
-                let domains = domains.collect::<Outcome<Vec<_>>>()?;
-                let allow = Allowed::of(allow.is_none(), names, domains, "say who may");
-                let allow = allow.map_err(Failure::setup_text)?;
-                hearing.heed(allow.domains().iter().copied());
-                let offered = OfferedPort { only: None, port, udp, to, allow };
-                offer::offer(&node, offered, None, form).await
-            };
-            match offered.await {
-                Ok(offer) => hold(asker, Answer::default(), offer.carry()).await,
-                Err(failure) => say(asker, failed(&failure)).await,
-            }
+            let allow = read_allowed(allow, &allow_domain);
+            let offered = |allow| OfferedPort { only: None, port, udp, to, allow };
+            return means.serve(asker, allow.map(offered)).await;
         }
+    };
+    say(asker, answer).await;
+}
+
+impl Means {
+    async fn trace(&self, name: &str, max_hops: u8, within_ms: u64) -> Outcome<Answer> {
+        let name = read_name(name)?;
+        let within = Duration::from_millis(within_ms).min(LONGEST_PING);
+        let hops = self.node.trace(name, max_hops.min(LONGEST_WAY), within).await;
+        let hops = hops.map_err(Failure::operation)?.into_iter().map(Step::from).collect();
+        let domains = self.belonging.domains().iter().map(Name::to_string).collect();
+        Ok(Answer { hops, domains, ..Answer::default() })
+    }
+
+    async fn forward(self, asker: Asker, local: SocketAddr, to: (&str, u16), udp: bool) {
+        let (name, port) = to;
+        match open(&self.node, local, name, udp).await {
+            Ok((door, name)) => {
+                let local = Some(door.local());
+                let answer = Answer { local, ..Answer::default() };
+                hold(asker, answer, door.lead(self.node, (name, port), self.form)).await;
+            }
+            Err(failure) => say(asker, failed(&failure)).await,
+        }
+    }
+
+    async fn send(self, asker: Asker, to: &str, offer: Outcome<Offer>) {
+        match read_name(to).and_then(|to| Ok((to, offer?))) {
+            Ok((to, offer)) => {
+                let send = |source, told: watch::Sender<u64>| async move {
+                    self.node.send_file(to, source, offer, tell(told)).await
+                };
+                asker.borrow(send).await;
+            }
+            Err(failure) => say(asker, failed(&failure)).await,
+        }
+    }
+
+    async fn send_input(self, asker: Asker, to: &str, file: Outcome<FileName>) {
+        match read_name(to).and_then(|to| Ok((to, file?))) {
+            Ok((to, file)) => {
+                let send = |source, told: watch::Sender<u64>| async move {
+                    self.node.send_endless(to, source, file, tell(told)).await
+                };
+                asker.borrow_input(send).await;
+            }
+            Err(failure) => say(asker, failed(&failure)).await,
+        }
+    }
+
+    async fn receive(self, asker: Asker, receiver: u64, allow: Outcome<Allowed>) {
+        let turn = Turn::take(&self.receiver, receiver);
+        let (allow, _turn) = match allow.and_then(|allow| Ok((allow, turn?))) {
+            Ok(may) => may,
+            Err(failure) => return say(asker, failed(&failure)).await,
+        };
+        self.hearing.heed(allow.domains().iter().copied());
+        let receive = |waiting: Waiting, told| async move {
+            let open = move |offered: &Offered| waiting.take(offered).ok_or(CancelReason::Busy);
+            self.node.receive_file_from(allow.admits(), open, tell(told)).await
+        };
+        asker.hand_over(receive).await;
+    }
+
+    async fn serve(self, asker: Asker, offered: Outcome<OfferedPort>) {
+        let offer = async {
+            let offered = offered?;
+            self.hearing.heed(offered.allow.domains().iter().copied());
+            offer::offer(&self.node, offered, None, self.form).await
+        };
+        match offer.await {
+            Ok(offer) => hold(asker, Answer::default(), offer.carry()).await,
+            Err(failure) => say(asker, failed(&failure)).await,
+        }
+    }
+}
+
+/// The process that files are received for, and how many requests of it there are: files of one
+/// would come to another by chance, and so would its rules.
+type Receiver = Arc<Mutex<Option<(u64, u32)>>>;
+
+/// A request of the process that files are received for.
+struct Turn(Receiver);
+
+impl Turn {
+    fn take(receiver: &Receiver, process: u64) -> Outcome<Self> {
+        match &mut *receiver.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((other, _)) if *other != process => {
+                return Err(Failure::setup_text(
+                    "the running node receives for another command: end that, or give --key FILE to receive by another name",
+                ));
+            }
+            Some((_, requests)) => *requests += 1,
+            none => *none = Some((process, 1)),
+        }
+        Ok(Self(Arc::clone(receiver)))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut receiver = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *receiver =
+            receiver.take().filter(|(_, requests)| *requests > 1).map(|(it, n)| (it, n - 1));
     }
 }
 
@@ -166,6 +247,14 @@ fn read_name(text: &str) -> Outcome<Name> {
     text.parse().map_err(Failure::setup)
 }
 
+fn read_allowed(allow: Option<Vec<String>>, allow_domain: &[String]) -> Outcome<Allowed> {
+    let named = allow.iter().flatten().map(|text| read_name(text));
+    let names = named.collect::<Outcome<Vec<_>>>()?;
+    let domains = allow_domain.iter().map(|text| read_name(text));
+    let domains = domains.collect::<Outcome<Vec<_>>>()?;
+    Allowed::of(allow.is_none(), names, domains, "say who may").map_err(Failure::setup_text)
+}
+
 fn read_offer(kind: Kind, file: &str, length: u64, sha256: &str) -> Outcome<Offer> {
     let name = FileName::new(file).map_err(Failure::setup)?;
     let sha256 = HEXLOWER.decode(sha256.as_bytes()).ok().and_then(|it| it.try_into().ok());
@@ -187,3 +276,5 @@ fn failed(failure: &Failure) -> Answer {
 /// Each may listen, and have connections of its own.
 const MAX_AT_ONCE: usize = 64;
 const LONGEST_PING: Duration = Duration::from_secs(60);
+/// What fits into an answer, and twice what certificates allow for.
+const LONGEST_WAY: u8 = 32;
