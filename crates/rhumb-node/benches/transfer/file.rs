@@ -114,7 +114,7 @@ async fn join(identity: Arc<Identity>, config: Config) -> Node {
     Node::join(identity, config).await.expect("joined")
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::file;
 use crate::place::Place;
+use crate::{file, quic};
 
 /// A contestant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) enum Flow {
     File,
     /// TCP with a congestion control of the kernel's.
     Tcp(&'static str),
+    /// QUIC without names, end to end, with a congestion control of the library's.
+    Quic(&'static str),
 }
 
 /// What a flow has brought, for others to look at meanwhile.
@@ -33,6 +35,8 @@ impl Flow {
         match self {
             Self::File => "file",
             Self::Tcp(control) => control,
+            Self::Quic("bbr") => "quic_bbr",
+            Self::Quic(_) => "quic_cubic",
         }
     }
 
@@ -41,6 +45,7 @@ impl Flow {
         match self {
             Self::File => file::over(place, bytes, progress),
             Self::Tcp(control) => tcp(place, control, bytes, progress),
+            Self::Quic(control) => quic::over(place, control, bytes, progress),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::report::{Report, Target};
 use crate::wire::{Kind, RATE_BYTES_PER_S, Wire};
 
 /// Who competes; the first is held against the second.
-const FLOWS: [Flow; 3] = [Flow::File, Flow::Tcp("bbr"), Flow::Tcp("cubic")];
+const FLOWS: [Flow; 4] = [Flow::File, Flow::Tcp("bbr"), Flow::Tcp("cubic"), Flow::Quic("bbr")];
 
 /// Round trips in milliseconds, and parts of the packets that get lost.
 pub(crate) const CELLS: [(u64, f64); 9] = [
@@ -41,12 +41,19 @@ pub(crate) fn run(cells: &[(u64, f64)], rounds: usize, report: &mut Report) -> R
                 shares[at].push(share);
             }
         }
-        let [file, bbr, cubic] = shares.map(|it| median(it.into_iter()));
+        let [file, bbr, cubic, quic] = shares.map(|it| median(it.into_iter()));
         let cell = format!("{round_trip_ms}ms_{}%", loss * 100.0);
         report.row(
             "links",
             &cell,
-            &[("file", file), ("tcp_bbr", bbr), ("tcp_cubic", cubic), ("file_of_bbr", file / bbr)],
+            &[
+                ("file", file),
+                ("tcp_bbr", bbr),
+                ("tcp_cubic", cubic),
+                ("quic_bbr", quic),
+                ("file_of_bbr", file / bbr),
+                ("file_of_quic_bbr", file / quic),
+            ],
         );
         let name = format!("file_of_tcp_bbr_{cell}");
         report.target(Target::at_least(name, file / bbr, OF_BBR));

@@ -20,7 +20,7 @@ use crate::place::Place;
 use crate::report::{Report, Target};
 
 /// Who is looked at; the first is held against the bare sockets.
-const FLOWS: [Flow; 2] = [Flow::File, Flow::Tcp("cubic")];
+const FLOWS: [Flow; 3] = [Flow::File, Flow::Tcp("cubic"), Flow::Quic("cubic")];
 
 pub(crate) fn run(report: &mut Report) {
     report.condition(
