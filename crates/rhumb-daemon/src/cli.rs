@@ -44,6 +44,7 @@ pub use group::{
     GroupArguments, GroupCommand, GroupReceiveArguments, GroupRemoveArguments, GroupSendArguments,
 };
 pub use member::{MemberArguments, MemberCommand};
+pub(crate) use name::parse_published;
 pub use name::{NameArguments, NameCommand, OwnerArguments};
 pub(crate) use ports::parse_called_port;
 pub use ports::{

@@ -12,6 +12,7 @@
 
 mod desk;
 mod inquirer;
+pub mod publishing;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -212,6 +212,49 @@ fn programs_are_led_to_whom_an_owner_says_now() {
 }
 
 #[test]
+fn a_node_that_runs_publishes_and_says_so_again() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let (router, rib) = (network.router(), remote(&network.rib_ready));
+    let (_camera, camera) = receiving(&place, &router, "camera.key");
+    let alice = place.keygen("node", ALICE);
+    // What the file says is all: nothing of what a RIB has is said again.
+    publish(&place, &rib, &["old=camera"]);
+    let said = format!("publish = [\"camera=camera\"]\nrib = [\"{rib}\"]\n");
+    place.write("up.toml", &format!("[node]\nkey = \"{ALICE}\"\n[up]\nproxy = \"off\"\n{said}"));
+    let up = ["--config", "up.toml", "up", "--router", &router, "--admin", "127.0.0.1:0"];
+    let start = || {
+        let mut up = place.start(&up);
+        let ready = up.next_object();
+        (up, ready)
+    };
+    let status = |ready: &serde_json::Value| {
+        let admin = ready["admin"].as_str().unwrap();
+        place.run(&["--json", "status", "--admin", admin]).object()["published_names"].clone()
+    };
+    let (running, ready) = start();
+    assert_eq!(ready["name"], json!(alice));
+    until("it is stored", || status(&ready)["ribs_missing"] == json!(0));
+    let told = status(&ready);
+    let left_s = told["expires_in_s"].as_u64().unwrap();
+    assert!(told["labels"] == json!(1) && left_s > 29 * 86_400, "{told}");
+    let shown = || place.run(&["--json", "name", "published", "alice", "--rib", &rib]).object();
+    let first = shown();
+    assert_eq!(first["names"], json!({ "camera": camera }), "{first}");
+    assert_eq!(running.end().0, 0);
+    // While no RIB is there it goes on trying, and says what is missing.
+    network.rib.kill();
+    let (running, ready) = start();
+    running.wait_for_error("does not publish this node's names");
+    assert_eq!(status(&ready)["ribs_missing"], json!(1));
+    let (_rib, _) = start_rib(&place, &network.rib_ready["address"]);
+    until("it is stored", || status(&ready)["ribs_missing"] == json!(0));
+    let (first, second) = (first["sequence"].as_u64(), shown()["sequence"].as_u64());
+    assert!(first < second, "{first:?} {second:?}");
+    assert_eq!(running.end().0, 0);
+}
+
+#[test]
 fn a_rib_that_refuses_strangers_is_asked_in_the_name_of_who_is_admitted() {
     let place = Place::new();
     place.keygen("rib", "rib.key");

@@ -255,7 +255,7 @@ fn an_older_node_is_told_apart_from_one_that_refuses() {
     let traced = place.run(&["trace", &server]);
     assert_eq!(traced.code, 1, "{}", traced.errors);
     assert!(traced.errors.contains(older), "{}", traced.errors);
-    place.run(&["receive", "--dir", "."]).is_refused_with(&[older]);
+    place.run(&["receive", "--once"]).is_refused_with(&[older]);
     answers.join().unwrap();
 }
 

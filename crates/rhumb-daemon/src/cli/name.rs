@@ -84,7 +84,8 @@ pub struct OwnerArguments {
     pub rib: Vec<Remote>,
 }
 
-fn parse_published(text: &str) -> Result<(PublishedLabel, Name), String> {
+/// Takes `LABEL=NAME`.
+pub(crate) fn parse_published(text: &str) -> Result<(PublishedLabel, Name), String> {
     let (label, name) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is no LABEL=NAME, like camera=NAME"))?;

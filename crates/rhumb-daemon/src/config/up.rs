@@ -12,9 +12,10 @@ use toml::Spanned;
 use super::tun::RawTun;
 use super::{ConfigFile, Fault, NodeSettings, TunSettings, line_at, refuse};
 use crate::admin::Admin;
-use crate::cli::{CalledPort, Local, UpArguments, parse_called_port};
+use crate::cli::{CalledPort, Local, UpArguments, parse_called_port, parse_published};
 use crate::failure::{Failure, Outcome};
 use crate::privileges::User;
+use crate::published::publishing::Names;
 use crate::remote::{Remote, parse_address, parse_name};
 
 /// What `rhumb up` runs with.
@@ -28,6 +29,8 @@ pub struct UpSettings {
     pub serve: Vec<OfferedPort>,
     /// What it brings here.
     pub forward: Vec<Brought>,
+    /// What it publishes under its own name.
+    pub publish: Names,
     /// The device by which this host has its name as an address, if it has one.
     pub tun: Option<TunSettings>,
     /// Who tells who was removed from the domains whose members it lets in.
@@ -131,6 +134,7 @@ pub(crate) struct RawUp {
     commands: Option<bool>,
     run_as: Option<Spanned<String>>,
     rib: Option<Vec<Spanned<String>>>,
+    publish: Vec<Spanned<String>>,
     tun: Option<Spanned<RawTun>>,
     ad_certs: Vec<PathBuf>,
     serve: Vec<Spanned<RawService>>,
@@ -160,8 +164,9 @@ pub(crate) struct RawForward {
 }
 
 /// The keys of [`RawUp`] and those below it.
-pub(super) const UP_KEYS: &[&str] =
-    &["proxy", "admin", "commands", "run_as", "rib", "tun", "ad_certs", "serve", "forward"];
+pub(super) const UP_KEYS: &[&str] = &[
+    "proxy", "admin", "commands", "run_as", "rib", "publish", "tun", "ad_certs", "serve", "forward",
+];
 pub(super) const SERVE_KEYS: &[&str] =
     &["port", "name", "udp", "to", "allow", "allow_domain", "allow_all"];
 pub(super) const FORWARD_KEYS: &[&str] = &["local", "to", "udp"];
@@ -185,6 +190,7 @@ impl ConfigFile {
             proxy: proxy.unwrap_or(Some(DEFAULT_PROXY)),
             serve: raw.serve.iter().map(|it| self.service(it)).collect::<Outcome<_>>()?,
             forward: raw.forward.iter().map(|it| self.brought(it)).collect::<Outcome<_>>()?,
+            publish: self.published(&raw.publish)?,
             tun: raw.tun.as_ref().map(|it| self.tun(it)).transpose()?,
             ribs: self.remotes(&[], raw.rib.as_ref())?,
             ad_certs: raw.ad_certs.clone(),
@@ -192,6 +198,23 @@ impl ConfigFile {
             run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
             admin: admin.unwrap_or(Admin::Usual),
         })
+    }
+
+    fn published(&self, raw: &[Spanned<String>]) -> Outcome<Names> {
+        let mut names = Names::new();
+        for text in raw {
+            let Some((label, name)) = self.parsed(Some(text), parse_published)? else { continue };
+            if names.insert(label, name).is_some() {
+                return Err(self.up_fault(text, "it is published twice".to_owned()));
+            }
+        }
+        let has_ribs = self.raw.up.rib.is_some() || self.raw.node.rib.is_some();
+        match raw.first() {
+            Some(first) if !has_ribs => {
+                Err(self.up_fault(first, "RIBs publish it: give `rib` in [up] as well".to_owned()))
+            }
+            _ => Ok(names),
+        }
     }
 
     fn service(&self, raw: &Spanned<RawService>) -> Outcome<OfferedPort> {
@@ -303,6 +326,9 @@ mod tests {
             ("[up]\nrun_as = \"nobody here\"".to_owned(), "there is no user"),
             (format!("[up.tun]\nallow_all = true\nallow = [\"{name}\"]"), "either"),
             ("[up.tun]\nallow = [\"bob\"]".to_owned(), "not a name"),
+            (format!("[up]\npublish = [\"a={name}\"]"), "give `rib`"),
+            (format!("[up]\npublish = [\"a={name}\", \"a={name}\"]"), "twice"),
+            ("[up]\npublish = [\"A=x\"]".to_owned(), "cannot be published"),
             ("[up.tun]\nmtu = 1279".to_owned(), "give 1280 to 65535"),
             ("[up.tun]\nmtu = 65536".to_owned(), "give 1280 to 65535"),
             ("[up.tun]\nresolver = \"off\"".to_owned(), "and not `on`"),

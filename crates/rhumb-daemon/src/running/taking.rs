@@ -147,12 +147,12 @@ impl Running {
         open: impl FnOnce(&Offered) -> Result<W, CancelReason>,
         mut progress: impl FnMut(u64),
     ) -> Outcome<Taking> {
-        let mut stream = self.begin(request).await.map_err(Failure::operation)?;
-        let line = line_of(&mut stream).await.map_err(|_| super::ended())?;
+        let gone = |_: io::Error| super::ended();
+        let mut stream = self.begin(request).await.map_err(gone)?;
+        let line = line_of(&mut stream).await.map_err(gone)?;
         serde_json::from_str::<Answer>(&line).map_err(|_| other_version())?.done()?;
         ready();
         let (mut open, mut place) = (Some(open), None);
-        let gone = |_: io::Error| super::ended();
         loop {
             let line = line_of(&mut stream).await.map_err(gone)?;
             let word = serde_json::from_str(&line).map_err(|_| other_version())?;

@@ -29,6 +29,7 @@ use rhumb_daemon::ports::door::Door;
 use rhumb_daemon::ports::{listen, offer, proxy, until_ended};
 use rhumb_daemon::privileges::{self, Keep};
 use rhumb_daemon::published::Finder;
+use rhumb_daemon::published::publishing::Publisher;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::resolver::{self, Resolver};
 use rhumb_daemon::running::Counter;
@@ -73,12 +74,7 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         let answers = opened.resolver.as_ref().map(Resolver::answers);
         let resolves = opened.resolver.as_ref().map(Resolver::address);
         let device = gauge.as_ref().map(|it| it.device().to_owned());
-        let add = move |snapshot: &mut Snapshot| {
-            gauge.iter().for_each(|it| it.report(snapshot));
-            answers.iter().for_each(|it| it.report(snapshot));
-        };
         let mut helpers = JoinSet::new();
-        helpers.spawn(answer_status(control, node.clone(), shown, add)?);
         helpers.spawn(offer::tell_refusals(node.refusals(), form));
         let tun = settings.tun.as_ref();
         let ribs = [&settings.ribs[..], tun.map_or(&[][..], |it| &it.ribs)].concat();
@@ -92,6 +88,13 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
         if let (None, Some(device)) = (own, &mut opened.device) {
             device.ask_as_stranger();
         }
+        let publisher = publish(settings, &asks, own.is_some())?;
+        let add = move |snapshot: &mut Snapshot| {
+            gauge.iter().for_each(|it| it.report(snapshot));
+            answers.iter().for_each(|it| it.report(snapshot));
+            publisher.iter().for_each(|it| it.report(snapshot));
+        };
+        helpers.spawn(answer_status(control, node.clone(), shown, add)?);
         let finder = Finder::start(own, &asked)?;
         hearing.heed(domains);
         let mut parts = begin(&node, opened, (settings, &finder), form).await?;
@@ -109,6 +112,21 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
             }
         }
     })
+}
+
+/// Publishes what the file says, if it does; asks RIBs in the node's own name only if that may be.
+fn publish(
+    settings: &UpSettings,
+    own: &Arc<Identity>,
+    as_itself: bool,
+) -> Outcome<Option<Publisher>> {
+    if settings.publish.is_empty() {
+        return Ok(None);
+    }
+    let asks = if as_itself { Arc::clone(own) } else { key::load_or_ephemeral(None)? };
+    let mut ribs = settings.ribs.clone();
+    ribs.extend(settings.node.ribs.iter().filter(|rib| !settings.ribs.contains(rib)));
+    Publisher::begin(Arc::clone(own), asks, ribs, settings.publish.clone()).map(Some)
 }
 
 /// What is opened before privileges are given up.

@@ -1,32 +1,23 @@
 //! `rhumb name publish`, `published` and `withdraw`: names that an owner publishes under its own.
-//!
-//! 1. RIBs are asked for the owner's newest list, so that the new one comes behind it, whatever
-//!    this machine's clock says; side by side, so that one that is away holds up nobody.
-//! 2. One list is signed, of what the command says and nothing else: no RIB's word is signed again.
-//! 3. All RIBs are told.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rhumb_daemon::cli::OwnerArguments;
 use rhumb_daemon::clock::{self, date_and_time};
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::inquiry::{Directory, SaidOfNames, Session};
 use rhumb_daemon::key;
 use rhumb_daemon::names;
 use rhumb_daemon::output::Form;
+use rhumb_daemon::published::publishing::{self, Names, Publication, Told};
 use rhumb_daemon::published::{Inquirer, NotFound};
 use rhumb_daemon::remote::Remote;
-use rhumb_trust::{Identity, MAX_NAMES_LIFETIME_S, Window, check_names_window};
-use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
+use rhumb_trust::{MAX_NAMES_LIFETIME_S, check_names_window};
 use rhumb_wire::{Name, PublishedLabel, PublishedNames, Role};
 use serde::Serialize;
 use serde_json::json;
-
-type Names = BTreeMap<PublishedLabel, Name>;
 
 /// Says that these, and no others, are called so under the owner's name.
 pub(super) fn publish(
@@ -66,20 +57,11 @@ pub(super) fn show(owner: Name, ribs: &[Remote], key: Option<&Path>, form: Form)
 
 fn say(names: Names, lasts_s: u64, owner: &OwnerArguments, form: Form) -> Outcome {
     let identity = Arc::new(key::load_owner(&owner.key)?);
-    let counters = beside(owner.rib.clone(), |rib| Counter::open(&identity, rib));
-    let before = counters.iter().filter_map(|it| it.before.as_ref());
-    let before = before.max_by_key(|it| it.sequence).cloned();
-    let now = clock::now();
-    let behind = before.as_ref().map_or(Some(0), |it| it.sequence.checked_add(1));
-    let behind = behind
-        .ok_or_else(|| Failure::operation_text("no list can come behind the one that there is"))?;
-    let window = Window::starting(now.unix_s(), lasts_s);
-    let list = identity.publish(names, now.unix_ms.max(behind), window).map_err(Failure::setup)?;
-    let told = beside(counters, |mut it| it.tell(&identity, &list));
+    let said = publishing::publish(&identity, &identity, &owner.rib, (names, lasts_s))?;
+    let missing = said.missing();
+    let Publication { list, before, told } = said;
     let gone = before.into_iter().flat_map(|it| it.names.into_keys());
     let gone = gone.filter(|label| !list.names.contains_key(label)).collect();
-    let told: Vec<Told> = owner.rib.iter().copied().zip(told).collect();
-    let missing = told.iter().filter(|(_, why_not)| why_not.is_some()).count();
     form.print(&Report { list, gone, told });
     match missing {
         0 => Ok(()),
@@ -88,74 +70,6 @@ fn say(names: Names, lasts_s: u64, owner: &OwnerArguments, form: Form) -> Outcom
             owner.rib.len()
         ))),
     }
-}
-
-/// What became of it at one RIB: stored, or why not.
-type Told = (Remote, Option<String>);
-
-/// A RIB, and what it knows.
-struct Counter {
-    session: Result<Session, String>,
-    before: Option<PublishedNames>,
-}
-
-impl Counter {
-    fn open(identity: &Arc<Identity>, rib: Remote) -> Self {
-        let opened = (|| {
-            let mut session = Session::connect(Arc::clone(identity), rib, PATIENCE)?;
-            let said =
-                Directory::new(&mut session, identity.name()).look_up_names(identity.name())?;
-            Ok((session, said))
-        })();
-        match opened {
-            // Nobody else can push the owner's numbers.
-            Ok((session, SaidOfNames::List(said))) if identity.has_published(&said.0) => {
-                Self { session: Ok(session), before: Some(said.0) }
-            }
-            Ok((_, SaidOfNames::List(..) | SaidOfNames::Unfit)) => {
-                let problem = NotFound::Forged(identity.name());
-                Self { session: Err(problem.to_string()), before: None }
-            }
-            Ok((_, SaidOfNames::Refused(refusal))) => {
-                Self { session: Err(NotFound::Refused(refusal).to_string()), before: None }
-            }
-            Ok((session, SaidOfNames::Nothing | SaidOfNames::UnknownOwner)) => {
-                Self { session: Ok(session), before: None }
-            }
-            Err(failure) => {
-                let failure: Failure = failure;
-                Self { session: Err(failure.to_string()), before: None }
-            }
-        }
-    }
-
-    /// Why it is not stored, if so.
-    fn tell(&mut self, identity: &Identity, list: &PublishedNames) -> Option<String> {
-        let session = match &mut self.session {
-            Ok(session) => session,
-            Err(why_not) => return Some(why_not.clone()),
-        };
-        let metadata = vec![(**identity.metadata()).clone()];
-        let order = RibRequestBody::PublishNames { metadata, published: list.clone() };
-        match Directory::new(session, identity.name()).request(order) {
-            Ok(RibResponseBody::Stored) => None,
-            Ok(RibResponseBody::Refused(refusal)) => Some(format!("it refuses: {refusal}")),
-            Ok(_) => Some("it gave an answer that does not fit".to_owned()),
-            Err(failure) => Some(failure.to_string()),
-        }
-    }
-}
-
-/// Does so for all at once.
-fn beside<T: Send, R: Send>(all: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> = all.into_iter().map(|one| scope.spawn(move || work(one))).collect();
-        running
-            .into_iter()
-            .map(|it| it.join().unwrap_or_else(|it| std::panic::resume_unwind(it)))
-            .collect()
-    })
 }
 
 struct Report {
@@ -220,5 +134,3 @@ impl fmt::Display for Report {
 }
 
 const SECONDS_A_DAY: u64 = 24 * 60 * 60;
-/// A RIB answers within milliseconds; this is for handshakes of which datagrams are lost.
-const PATIENCE: Duration = Duration::from_secs(5);

@@ -86,10 +86,12 @@ async fn answer_one(means: Means, stream: UnixStream) {
             return means.send_input(asker, &to, file).await;
         }
         Request::Receive { receiver, allow, allow_domain } => {
-            return means.receive(asker, receiver, read_allowed(allow, &allow_domain)).await;
+            return means
+                .receive(asker, receiver, read_allowed(allow.as_deref(), &allow_domain))
+                .await;
         }
         Request::Serve { port, udp, to, allow, allow_domain } => {
-            let allow = read_allowed(allow, &allow_domain);
+            let allow = read_allowed(allow.as_deref(), &allow_domain);
             let offered = |allow| OfferedPort { only: None, port, udp, to, allow };
             return means.serve(asker, allow.map(offered)).await;
         }
@@ -247,8 +249,8 @@ fn read_name(text: &str) -> Outcome<Name> {
     text.parse().map_err(Failure::setup)
 }
 
-fn read_allowed(allow: Option<Vec<String>>, allow_domain: &[String]) -> Outcome<Allowed> {
-    let named = allow.iter().flatten().map(|text| read_name(text));
+fn read_allowed(allow: Option<&[String]>, allow_domain: &[String]) -> Outcome<Allowed> {
+    let named = allow.unwrap_or_default().iter().map(|text| read_name(text));
     let names = named.collect::<Outcome<Vec<_>>>()?;
     let domains = allow_domain.iter().map(|text| read_name(text));
     let domains = domains.collect::<Outcome<Vec<_>>>()?;
