@@ -46,7 +46,8 @@ pub(crate) fn run(settings: &mut RibSettings, with_parent: bool, form: Form) -> 
             serve(settings, identity, (store, StoreId(id)), keeper, &control, form)
         }
         StoreAt::Cluster(address) => {
-            let (keeper, store) = InCluster::start(address, &mut settings.cluster, control.wake().clone())?;
+            let (keeper, store) =
+                InCluster::start(address, &mut settings.cluster, control.wake().clone())?;
             serve(settings, identity, store, keeper, &control, form)
         }
     }
