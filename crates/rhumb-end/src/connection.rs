@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Side, TransportErrorCode};
+use rhumb_link::Records;
 use rhumb_trust::{CLOCK_SKEW_S, Now, Standing};
 use rhumb_wire::Name;
 
 use crate::credentials::{Proof, Verifier};
+use crate::ends::Waiting;
 use crate::pace::{self, Pace};
 use crate::shares::Spent;
 use crate::{EndError, NOT_ALLOWED};
@@ -45,6 +47,11 @@ pub(crate) struct Connection {
     /// What it has had of this end's processor.
     pub(crate) spent: Spent,
     pub(crate) pace: Pace,
+    /// What packets are sealed with, if the peer takes any.
+    pub(crate) records: Option<Records>,
+    pub(crate) waiting: Waiting,
+    /// The longest body of a payload to the peer, as was said when something left last.
+    pub(crate) longest: usize,
 }
 
 /// Who began it.

@@ -74,6 +74,7 @@ impl Credentials {
         &self,
         shown: &Shown,
         verifier: Arc<Verifier>,
+        protocols: &[&[u8]],
     ) -> Result<QuicClientConfig, EndError> {
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(TLS_1_3)
@@ -81,7 +82,7 @@ impl Credentials {
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_client_cert_resolver(Arc::clone(shown) as _);
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|it| it.to_vec()).collect();
         config.resumption = Resumption::disabled();
         // Routers see the names of PDUs, and need no more.
         config.enable_sni = false;
@@ -93,13 +94,14 @@ impl Credentials {
         &self,
         shown: &Shown,
         verifier: Arc<Verifier>,
+        protocols: &[&[u8]],
     ) -> Result<QuicServerConfig, EndError> {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(TLS_1_3)
             .map_err(|_| EndError::Library)?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::clone(shown) as _);
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|it| it.to_vec()).collect();
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         QuicServerConfig::try_from(config).map_err(|_| EndError::Library)
@@ -301,7 +303,9 @@ impl fmt::Debug for Verifier {
 }
 
 /// What is spoken, and its version.
-const ALPN: &[u8] = b"rhumb-end/1";
+pub(crate) const FIRST: &[u8] = b"rhumb-end/1";
+/// The same, and packets as records.
+pub(crate) const PACKETS_TOO: &[u8] = b"rhumb-end/2";
 const TLS_1_3: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 /// What names' keys sign with.
 const SCHEMES: [SignatureScheme; 1] = [SignatureScheme::ECDSA_NISTP256_SHA256];

@@ -30,6 +30,12 @@ pub enum DropReason {
     OverShare,
     /// A datagram of a connection for a port that nobody has, or that its sender may not use.
     DatagramNotOffered,
+    /// A record of no connection between the two names, or one that does not open.
+    UnknownRecord,
+    /// A record that was opened before, or is too old to tell.
+    RepeatedRecord,
+    /// A packet that this end was to send, which the path had become too narrow for.
+    PacketTooBig,
 }
 
 /// How often each thing was dropped.

@@ -7,6 +7,7 @@
 mod begin;
 mod event;
 mod lately;
+mod packets;
 mod standing;
 mod streams;
 mod transmit;
@@ -29,7 +30,7 @@ use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
 use serde::{Serialize, Serializer};
 
 use crate::connection::{Connection, Origin, Phase};
-use crate::credentials::{Credentials, Shown};
+use crate::credentials::{Credentials, FIRST, PACKETS_TOO, Shown};
 use crate::gate::Gate;
 use crate::halves::{Halves, MAX_WAITING};
 use crate::numbered::Numbered;
@@ -39,6 +40,8 @@ use crate::{Admits, Carries, DropReason, Drops, EndError};
 use lately::Lately;
 
 pub use event::Event;
+pub(crate) use packets::Waiting;
+pub use packets::{PACKETS, Packets};
 pub use streams::{Blocked, Ports, Way, WriteError};
 pub use transmit::Transmit;
 
@@ -54,6 +57,8 @@ pub struct Config {
     pub max_datagram_len: u16,
     /// How long a connection may take to be made.
     pub connect_within: Duration,
+    /// Whether packets go as records, if the peer understands it. If not, they go as datagrams.
+    pub has_records: bool,
 }
 
 /// How a connection stands.
@@ -123,7 +128,12 @@ pub struct Ends {
 impl Config {
     /// The defaults, over a link that carries QUIC datagrams of this length.
     pub fn new(max_datagram_len: u16) -> Self {
-        Self { max_datagram_len, connect_within: CONNECT_WITHIN }
+        Self { max_datagram_len, connect_within: CONNECT_WITHIN, has_records: true }
+    }
+
+    /// What is spoken, the best first.
+    fn protocols(&self) -> &'static [&'static [u8]] {
+        if self.has_records { &[PACKETS_TOO, FIRST] } else { &[FIRST] }
     }
 }
 
@@ -222,7 +232,7 @@ impl Ends {
         self.offers.withdraw(carries, port);
     }
 
-    /// Takes a payload of kind [`PayloadKind::Connection`] or [`PayloadKind::Half`] that `from`
+    /// Takes a payload of a connection, [`PayloadKind::Datagram`] apart, that `from`
     /// sent to `to`, by the word of routers; `standing` is the best that this node's rules can make
     /// of `from` before it has proven itself.
     /// Says which connection it was of, if it was of one, for [`Ends::charge`].
@@ -244,7 +254,8 @@ impl Ends {
                 self.handle_datagram(from, to, datagram, standing, now)
             }
             PayloadKind::Half => self.handle_half(from, to, header.port, body, standing, now),
-            _ => Err(DropReason::Malformed),
+            PayloadKind::Record => self.handle_record(from, to, body, now),
+            PayloadKind::Datagram => Err(DropReason::Malformed),
         };
         handled.inspect_err(|reason| self.drops.count(*reason))
     }
@@ -462,6 +473,7 @@ impl Ends {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             connection.timer = None;
             connection.quic.handle_timeout(now.instant);
+            connection.records.iter_mut().for_each(|it| it.tidy(now.instant));
             let peer = connection.peer;
             let is_beginning = matches!(connection.phase, Phase::Beginning { .. });
             let proof_ends = connection.proof_has_ended(now);
@@ -546,6 +558,8 @@ impl Ends {
             Phase::Open { .. } => true,
         };
         connection.phase = Phase::Over(error.clone());
+        // What has not left does not.
+        (connection.records, connection.waiting) = (None, Waiting::default());
         if let Origin::Theirs { is_stranger } = connection.origin {
             self.gate.ended(is_stranger, was_open);
         }
@@ -585,11 +599,17 @@ impl Ends {
             self.forget(id);
             return;
         }
+        self.make_ready(id);
+        self.set_timer(id);
+    }
+
+    /// A connection may have something to send.
+    fn make_ready(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         if !connection.is_ready {
             connection.is_ready = true;
             self.ready.push_back(id);
         }
-        self.set_timer(id);
     }
 
     fn set_timer(&mut self, id: ConnectionId) {

@@ -4,7 +4,8 @@
 //! 1. [`Ends::handle`] takes what arrived for this end, [`Ends::handle_timeout`] does what is due.
 //! 2. [`Ends::connect`] begins a connection; others begin one where [`Ends::offer`] lets them.
 //! 3. [`Ends::open`], [`Ends::write`], [`Ends::read`] and their like are about streams,
-//!    [`Ends::send_datagram`] about datagrams.
+//!    [`Ends::send_datagram`] about datagrams, [`Ends::send_packets`] about packets that have
+//!    congestion control of their own.
 //! 4. [`Ends::poll_transmit`] has what is to be sent, [`Ends::poll_event`] tells what happened,
 //!    [`Ends::poll_timeout`] when to call again.
 //!
@@ -37,7 +38,8 @@ mod transport;
 pub use connection::StreamId;
 pub use drop_reason::{DropReason, Drops};
 pub use ends::{
-    Blocked, Config, ConnectionId, ConnectionStatus, Ends, Event, Ports, Transmit, Way, WriteError,
+    Blocked, Config, ConnectionId, ConnectionStatus, Ends, Event, PACKETS, Packets, Ports,
+    Transmit, Way, WriteError,
 };
 pub use error::{
     BUSY, CANCELLED, DatagramError, EndError, NOT_ALLOWED, PORT_CLOSED, ProofError, SERVICE_FAILED,

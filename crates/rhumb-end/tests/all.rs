@@ -5,6 +5,7 @@ mod bounds;
 mod links;
 mod members;
 mod names;
+mod packets;
 mod paths;
 mod routers;
 mod streams;

@@ -12,6 +12,7 @@
 //! that the backend is of no further use.
 
 mod batch;
+mod head;
 mod header;
 mod raw;
 mod run;
@@ -20,17 +21,20 @@ mod superpacket;
 mod sys;
 mod tun;
 mod udp;
+mod uncut;
 
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
 pub use batch::{Fate, HEADROOM, IpBatch};
+pub use head::RunHead;
 pub use header::{PROTOCOL_UDP, ends_of};
 pub(crate) use raw::settle;
 pub use raw::{RawOptions, RawSocket};
 pub use tun::{Tun, TunOptions};
 pub use udp::UdpCarriage;
+pub use uncut::{Given, Uncut};
 
 use crate::netlink::Netlink;
 use crate::udp::Ready;

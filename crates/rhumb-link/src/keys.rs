@@ -124,7 +124,7 @@ impl KeyType for Bytes {
 const KEY_LEN: usize = 32;
 const SECRET_LEN: usize = 32;
 /// RFC 7714, section 12: two master keys and two master salts.
-const EXPORT_LEN: usize = 2 * (KEY_LEN + SALT_LEN);
+pub(crate) const EXPORT_LEN: usize = 2 * (KEY_LEN + SALT_LEN);
 
 #[cfg(test)]
 mod vectors;

@@ -159,11 +159,24 @@ impl ReceiveLane {
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<Range<usize>, DropReason> {
-        let number = header.counter.packet_number();
-        self.window.check(number)?;
         let (clear, sealed) = datagram
             .split_first_chunk_mut::<{ RecordHeader::LEN }>()
             .ok_or(DropReason::Malformed)?;
+        let len = self.open_behind(header, clear, sealed, now)?;
+        Ok(RecordHeader::LEN..RecordHeader::LEN + len)
+    }
+
+    /// As [`ReceiveLane::open`], of a header that stands elsewhere; says how many bytes were sealed.
+    #[inline(always)] // As above.
+    pub(crate) fn open_behind(
+        &mut self,
+        header: RecordHeader,
+        clear: &[u8; RecordHeader::LEN],
+        sealed: &mut [u8],
+        now: Instant,
+    ) -> Result<usize, DropReason> {
+        let number = header.counter.packet_number();
+        self.window.check(number)?;
         let epoch = header.counter.epoch();
         let opened = if epoch == self.epoch {
             self.key.open(header.counter, clear, sealed)
@@ -180,7 +193,7 @@ impl ReceiveLane {
         if header.kind != RecordKind::Close {
             self.last_opened = now;
         }
-        Ok(RecordHeader::LEN..RecordHeader::LEN + len)
+        Ok(len)
     }
 
     /// Back to what it was made of. Only of a lane on which nothing was

@@ -13,6 +13,7 @@
 //! | `session`, `lane`, `lane_group`, `lane_table` | what a session keeps; one direction's keys and counter; eight of them; look-up by index |
 //! | `worker`, `endpoint::sharing` | lanes that other threads open and seal on |
 //! | `keys`, `aead`, `replay` | key schedule, sealing, replay window |
+//! | `records` | one lane each way by the keys of a connection between ends |
 //! | `path`, `watch` | where the peer is; whether it still is |
 //! | `path_size` | how large a datagram to it may be |
 //! | `retry`, `hello`, `cookie`, `admission`, `peek` | what keeps strangers cheap |
@@ -49,6 +50,7 @@ mod path;
 mod path_size;
 mod peek;
 mod rate;
+mod records;
 mod replay;
 mod retry;
 mod session;
@@ -70,6 +72,7 @@ pub use error::{HandshakeError, Incompatibility, LinkError};
 pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
 pub use path_size::{CONFIRM_INTERVAL, RAISE_INTERVAL};
 pub use rate::{Rate, TokenBucket, TokenBuckets};
+pub use records::Records;
 pub use retry::RETRY_TOKEN_LIFETIME;
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId};
 pub use source::Source;

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Waker;
 
-use rhumb_end::{Admits, DatagramError, Ports};
+use rhumb_end::{Admits, DatagramError, Packets, Ports};
 use rhumb_wire::Name;
 
 use crate::mailbox::Mailbox;
@@ -83,6 +83,27 @@ impl Connection {
     ) -> Result<usize, DatagramError> {
         let ports = Ports { from: 0, to: port };
         self.handle().connections().send_datagrams(self.id(), ports, bodies, waker)
+    }
+
+    /// Queues a block of IP packets for port [`PORT`](crate::ip::PORT) if there is room, without
+    /// waiting, and leaves an empty one in its place; says whether there was. If not, `waker` is
+    /// woken when there is. Nothing but their own programs slows them down, and one that has become
+    /// too long since [`Connection::max_packet_len`] said so is lost.
+    ///
+    /// # Errors
+    /// When the connection is over, or its peer takes packets as datagrams alone.
+    pub fn send_packets(
+        &self,
+        packets: &mut Packets,
+        waker: &Waker,
+    ) -> Result<bool, DatagramError> {
+        self.handle().connections().send_packets(self.id(), packets, waker)
+    }
+
+    /// The longest packet that [`Connection::send_packets`] takes now; `None` when the peer takes
+    /// packets as datagrams alone, or the connection is over.
+    pub fn max_packet_len(&self) -> Option<usize> {
+        self.handle().connections().ask(|state| state.ends.max_packet_len(self.id()))
     }
 
     /// The longest body of a datagram that fits now; at least 1100 bytes while the connection

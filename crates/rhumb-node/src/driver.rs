@@ -171,7 +171,7 @@ impl Driver {
         let mut since = Instant::now();
         for arrival in self.core.arrivals(&self.incoming) {
             let outcome = match arrival.kind {
-                PayloadKind::Connection | PayloadKind::Half => {
+                PayloadKind::Connection | PayloadKind::Half | PayloadKind::Record => {
                     let standing = self.core.senders().standing_to_begin(&arrival.from);
                     since = connections.handle(&arrival, standing, since, now);
                     Ok(())

@@ -4,7 +4,10 @@
 //!
 //! 1. [`Overlay::outgoing`]: a packet of this host's goes to a name, or nobody knows to which.
 //! 2. [`Overlay::cut`]: it fits a datagram, travels in two, or its sender hears how much fits.
-//! 3. [`Overlay::incoming`]: what a name sent is a packet of its own, which it may send here.
+//! 3. [`Overlay::take`]: what a name sent is a packet of its own, which it may send here.
+//!
+//! Runs of TCP segments that the stack hands over under one header travel in parts, and come to the
+//! stack of the other end under one header again (`runs`).
 //!
 //! Networks may lie behind names and behind this host: [`sites`].
 //!
@@ -19,15 +22,17 @@ mod flows;
 mod icmp;
 mod overlay;
 mod packet;
+mod runs;
 pub mod sites;
 #[cfg(test)]
 mod tests;
 
 pub use drop_reason::{DropReason, Drops};
-pub use overlay::{Counted, Cut, Outgoing, Overlay};
+pub use overlay::{Arrived, Counted, Cut, Outgoing, Overlay};
+pub use runs::{Joined, Piece, cut as cut_run};
 
 /// The port of datagrams that are IP packets: the protocol number of packets in packets.
-pub const PORT: u16 = 41;
+pub const PORT: u16 = rhumb_end::PACKETS;
 /// What every IPv6 path carries (RFC 8200, section 5): as much goes to every name, in two datagrams
 /// if need be.
 pub const LEAST_MTU: usize = 1280;

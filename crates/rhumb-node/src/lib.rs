@@ -73,7 +73,7 @@ pub use transfer::{ReceiveReport, SendReport};
 // What these are told and tell, so that a program needs this crate alone.
 pub use rhumb_end::{
     Admits, BUSY, CANCELLED, ConnectionStatus, DatagramError, EndError, NOT_ALLOWED, PORT_CLOSED,
-    SERVICE_FAILED, StreamError,
+    Packets, SERVICE_FAILED, StreamError,
 };
 pub use rhumb_trust::{
     Access, AdCert, Export, Identity, Membership, Passphrase, Rule, TrustError, load_key, save_key,

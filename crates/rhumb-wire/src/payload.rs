@@ -3,9 +3,9 @@
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 1 | kind: 1 datagram, 3 of a connection, 4 half of one of a connection |
+//! | 0 | 1 | kind: 1 datagram, 3 of a connection, 4 half of one of a connection, 5 record of a connection |
 //! | 1 | 1 | zero |
-//! | 2 | 2 | port: which of the destination's programs it is for; of kind 3 zero, of kind 4 a number that both halves have |
+//! | 2 | 2 | port: which of the destination's programs it is for; of kinds 3 and 5 zero, of kind 4 a number that both halves have |
 //!
 //! Switches never read this. It is exactly as long as the shortest NACK,
 //! so that every payload can be answered by one.
@@ -23,6 +23,8 @@ pub enum PayloadKind {
     Connection = 3,
     /// Half of a QUIC datagram that does not fit one PDU: see [`Half`].
     Half = 4,
+    /// A record that is sealed with keys of a connection.
+    Record = 5,
 }
 
 /// The header of a payload.
@@ -48,11 +50,12 @@ impl PayloadHeader {
             1 => PayloadKind::Datagram,
             3 => PayloadKind::Connection,
             4 => PayloadKind::Half,
+            5 => PayloadKind::Record,
             value => return Err(WireError::UnknownVariant { field: "payload kind", value }),
         };
         reader.zero("payload")?;
         let port = reader.u16()?;
-        if kind == PayloadKind::Connection && port != 0 {
+        if matches!(kind, PayloadKind::Connection | PayloadKind::Record) && port != 0 {
             return Err(WireError::NotCanonical("the port of a connection"));
         }
         Ok((Self { kind, port }, reader.rest()))
@@ -119,7 +122,9 @@ mod tests {
         assert_eq!(PayloadHeader::LEN, crate::nack::Nack::MIN_LEN);
         assert!(PayloadHeader::parse(&[3, 0, 0, 0]).is_ok());
         assert!(PayloadHeader::parse(&[3, 0, 0, 1]).is_err());
-        for unknown in [0, 2, 5] {
+        assert!(PayloadHeader::parse(&[5, 0, 0, 0]).is_ok());
+        assert!(PayloadHeader::parse(&[5, 0, 0, 1]).is_err());
+        for unknown in [0, 2, 6] {
             assert!(PayloadHeader::parse(&[unknown, 0, 0, 0]).is_err());
         }
     }

@@ -1,42 +1,92 @@
-//! The thread that gives the host what names send to it.
+//! The thread that gives the host what names send to it: packets, and runs of segments under one
+//! header, as far as their parts follow each other.
 
-use crate::clock;
-use rhumb_io::ip::{IpBatch, IpIo, Tun};
-use rhumb_node::Port;
-use rhumb_node::ip::DropReason;
+use std::io;
+
+use rhumb_io::ip::{Fate, IpBatch, IpIo, Tun};
+use rhumb_node::ip::{Arrived, DropReason, Joined};
+use rhumb_node::{Message, Port};
 
 use super::Shared;
+use crate::clock;
 
 /// Runs until the node has left.
-pub(super) fn run(mut port: Port, mut tun: Tun, shared: &Shared) {
+pub(super) fn run(mut port: Port, tun: Tun, shared: &Shared) {
     let mut messages = Vec::with_capacity(AT_ONCE);
-    let mut batch = IpBatch::new(tun.mtu().max(LONGEST) as usize);
+    let batch = IpBatch::new(tun.mtu().max(LONGEST) as usize);
+    let mut arrivals = Arrivals { tun, batch, lost: 0 };
     while port.blocking_receive(&mut messages, AT_ONCE) > 0 {
-        batch.clear();
+        if let Err(error) = arrivals.hand_over(&messages, shared) {
+            tracing::error!(%error, "packets cannot be given to this host any more");
+            return;
+        }
+        port.give_back(&mut messages);
+    }
+}
+
+struct Arrivals {
+    tun: Tun,
+    /// Packets that have yet to be handed over.
+    batch: IpBatch,
+    /// What the device did not take of these messages.
+    lost: u64,
+}
+
+impl Arrivals {
+    /// Hands over what came, in the order in which it came.
+    fn hand_over(&mut self, messages: &[Message], shared: &Shared) -> io::Result<()> {
+        let mut arrived = Vec::with_capacity(messages.len());
         let now = clock::now().instant;
         let mut overlay = shared.lock();
-        for message in &messages {
-            if let Some(packet) =
-                overlay.incoming((message.from, message.as_member), &message.body, now)
-                && !batch.push(&packet)
-            {
-                overlay.count_dropped(DropReason::Device, 1);
-            }
+        for message in messages {
+            let from = (message.from, message.as_member);
+            overlay.take(from, &message.body, now, &mut arrived);
         }
         drop(overlay);
-        port.give_back(&mut messages);
-        match tun.send(&mut batch) {
-            Ok(report) => {
-                let lost = (batch.len() as u64).saturating_sub(report.sent as u64);
-                if lost > 0 {
-                    shared.lock().count_dropped(DropReason::Device, lost);
+        let mut run: Option<Joined<'_>> = None;
+        for one in arrived {
+            let piece = match one {
+                Arrived::Packet(packet) => {
+                    self.hand_over_run(run.take())?;
+                    self.lost += u64::from(!self.batch.push(&packet));
+                    continue;
                 }
-            }
-            Err(error) => {
-                tracing::error!(%error, "packets cannot be given to this host any more");
-                return;
+                Arrived::Piece(piece) => piece,
+            };
+            let follows = match &mut run {
+                Some(run) => run.join(piece),
+                None => Err(piece),
+            };
+            if let Err(other) = follows {
+                self.hand_over_run(run.replace(Joined::new(other)))?;
             }
         }
+        self.hand_over_run(run)?;
+        self.hand_over_packets()?;
+        if self.lost > 0 {
+            shared.lock().count_dropped(DropReason::Device, std::mem::take(&mut self.lost));
+        }
+        Ok(())
+    }
+
+    fn hand_over_run(&mut self, run: Option<Joined<'_>>) -> io::Result<()> {
+        let Some(run) = run else { return Ok(()) };
+        // What came before comes before.
+        self.hand_over_packets()?;
+        let payloads: Vec<&[u8]> = run.payloads().collect();
+        let fate = self.tun.send_run(&run.head(), run.segment_len(), &payloads)?;
+        self.lost += u64::from(fate != Fate::Sent);
+        Ok(())
+    }
+
+    fn hand_over_packets(&mut self) -> io::Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let report = self.tun.send(&mut self.batch)?;
+        self.lost += (self.batch.len() as u64).saturating_sub(report.sent as u64);
+        self.batch.clear();
+        Ok(())
     }
 }
 

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use rhumb_io::Wake;
-use rhumb_io::ip::{IpBatch, IpIo, Tun};
-use rhumb_node::ip::{Cut, DropReason, Outgoing, PORT};
-use rhumb_node::{Connection, EndError, Node};
+use rhumb_io::ip::{Given, IpBatch, IpIo, Tun, Uncut};
+use rhumb_node::ip::{Cut, DropReason, Outgoing, PORT, cut_run};
+use rhumb_node::{Connection, EndError, Node, Packets};
 use rhumb_wire::Name;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -45,6 +45,8 @@ pub(super) struct Departures {
     news: mpsc::UnboundedReceiver<News>,
     /// For this host: what became of packets of its own.
     answers: IpBatch,
+    /// What is about to leave by a connection.
+    leaving: Packets,
 }
 
 /// The way to a name.
@@ -110,6 +112,7 @@ impl Departures {
             sought: HashMap::new(),
             tell,
             news,
+            leaving: Packets::default(),
         }
     }
 
@@ -131,10 +134,10 @@ impl Departures {
     /// Runs until the device fails, and says why.
     pub(super) fn run(mut self) -> Failure {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut batch = IpBatch::new(self.tun.mtu() as usize);
+        let mut batch = Uncut::new(self.tun.mtu() as usize);
         loop {
             let received = match self.tun.wait(None, Some(&self.wake)) {
-                Ok(_) => self.tun.receive(&mut batch),
+                Ok(_) => self.tun.receive_uncut(&mut batch),
                 Err(error) => Err(error),
             };
             if let Err(error) = received {
@@ -142,8 +145,8 @@ impl Departures {
             }
             let now = clock::now().instant;
             self.take_news(&waker, now);
-            for (name, packets) in self.sort(&batch, now) {
-                self.depart(name, &packets, &waker, now);
+            for (name, given) in self.sort(batch.iter(), now) {
+                self.depart_uncut(name, &given, &waker, now);
             }
             if !self.answers.is_empty() {
                 if let Err(error) = self.tun.send(&mut self.answers) {
@@ -154,20 +157,24 @@ impl Departures {
         }
     }
 
-    /// The packets of a batch by the names that they go to, in order.
-    fn sort<'a>(&mut self, batch: &'a IpBatch, now: Instant) -> Vec<(Name, Vec<&'a [u8]>)> {
-        let mut sorted: Vec<(Name, Vec<&[u8]>)> = Vec::new();
+    /// Packets and runs by the names that they go to, in order.
+    fn sort<'a>(
+        &mut self,
+        all: impl Iterator<Item = Given<'a>>,
+        now: Instant,
+    ) -> Vec<(Name, Vec<Given<'a>>)> {
+        let mut sorted: Vec<(Name, Vec<Given<'_>>)> = Vec::new();
         let mut unknown = Vec::new();
         let mut overlay = self.shared.lock();
-        for (_, packet) in batch.iter() {
-            match overlay.outgoing(packet, now) {
+        for given in all {
+            match overlay.outgoing(given.packet, now) {
                 Outgoing::To(name) => match sorted.iter_mut().rfind(|it| it.0 == name) {
-                    Some((_, packets)) => packets.push(packet),
-                    None => sorted.push((name, vec![packet])),
+                    Some((_, all)) => all.push(given),
+                    None => sorted.push((name, vec![given])),
                 },
-                Outgoing::Unknown(address) => unknown.push((address, packet)),
+                Outgoing::Unknown(address) => unknown.push((address, given)),
                 Outgoing::Nowhere => {
-                    let answer = overlay.unreachable(packet, DropReason::UnknownName, now);
+                    let answer = overlay.unreachable(given.packet, DropReason::UnknownName, now);
                     self.answers.extend_with(answer);
                 }
                 Outgoing::Dropped => {}
@@ -179,10 +186,18 @@ impl Departures {
         if let Some(senders) = senders {
             self.node.admit(PORT, senders);
         }
-        for (address, packet) in unknown {
-            self.seek(address, packet, now);
+        for (address, given) in unknown {
+            let packets = self.cut_to_packets(&[given]);
+            packets.iter().for_each(|(_, packet)| self.seek(address, packet, now));
         }
         sorted
+    }
+
+    /// The packets that runs stand for, for those who take no runs, or do not yet.
+    fn cut_to_packets(&self, given: &[Given<'_>]) -> IpBatch {
+        let mut packets = IpBatch::new(self.tun.mtu() as usize);
+        given.iter().for_each(|it| it.cut_into(&mut packets));
+        packets
     }
 
     /// Has the packet wait until its name is found, or tells this host that nobody knows it.
@@ -215,15 +230,86 @@ impl Departures {
     fn found(&mut self, address: Ipv6Addr, name: Option<Name>, waker: &Waker, now: Instant) {
         let Some(Sought::Asked(waiting)) = self.sought.remove(&address) else { return };
         self.held = self.held.saturating_sub(waiting.len());
-        let mut batch = IpBatch::new(self.tun.mtu() as usize);
-        for packet in &waiting {
-            batch.push(packet);
-        }
+        let given: Vec<Given<'_>> =
+            waiting.iter().map(|packet| Given { packet, run: None }).collect();
         if !name.is_some_and(|name| self.shared.lock().found(name, now)) {
             self.sought.insert(address, Sought::Absent { until: now + TRY_AGAIN_AFTER });
         }
-        for (name, packets) in self.sort(&batch, now) {
-            self.depart(name, &packets, waker, now);
+        for (name, given) in self.sort(given.into_iter(), now) {
+            self.depart_uncut(name, &given, waker, now);
+        }
+    }
+
+    /// Sends what the device gave, with runs as a whole where the other end takes them.
+    fn depart_uncut(&mut self, name: Name, given: &[Given<'_>], waker: &Waker, now: Instant) {
+        if let Some(Link::Open { connection, is_stalled }) = self.links.get(&name) {
+            let (connection, mut stalled) = (connection.clone(), *is_stalled);
+            if self.send_packets(&connection, given, &mut stalled, waker, now) {
+                if let Some(Link::Open { is_stalled, .. }) = self.links.get_mut(&name) {
+                    *is_stalled = stalled;
+                }
+                return;
+            }
+        }
+        let packets = self.cut_to_packets(given);
+        let packets: Vec<&[u8]> = packets.iter().map(|(_, packet)| packet).collect();
+        self.depart(name, &packets, waker, now);
+    }
+
+    /// Queues packets and runs in one block; false when the connection takes none, or is over.
+    fn send_packets(
+        &mut self,
+        connection: &Connection,
+        given: &[Given<'_>],
+        is_stalled: &mut bool,
+        waker: &Waker,
+        now: Instant,
+    ) -> bool {
+        let Some(longest) = connection.max_packet_len() else { return false };
+        self.fill(connection.peer(), given, longest, now);
+        let (count, bytes) = (self.leaving.len(), self.leaving.bytes());
+        let until = now + if *is_stalled { Duration::ZERO } else { WAITS_FOR_ROOM };
+        loop {
+            match connection.send_packets(&mut self.leaving, waker) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(_) => {
+                    self.leaving.clear();
+                    return false;
+                }
+            }
+            let time = until.saturating_duration_since(clock::now().instant);
+            if time.is_zero() {
+                *is_stalled = true;
+                self.leaving.clear();
+                self.shared.lock().count_dropped(DropReason::NoRoom, count as u64);
+                return true;
+            }
+            thread::park_timeout(time);
+        }
+        *is_stalled = false;
+        self.shared.lock().count_sent(count, bytes);
+        true
+    }
+
+    /// Makes the block that is about to leave.
+    fn fill(&mut self, to: Name, given: &[Given<'_>], longest: usize, now: Instant) {
+        self.leaving.clear();
+        let mut overlay = self.shared.lock();
+        for it in given {
+            if let Some((head, segment_len)) = &it.run {
+                let number = overlay.number_run(to);
+                let run = (it.packet, head, *segment_len);
+                if !cut_run(run, number, longest, &mut self.leaving) {
+                    overlay.count_dropped(DropReason::TooBig, 1);
+                }
+                continue;
+            }
+            match overlay.cut(it.packet, to, longest, now) {
+                Cut::Whole => self.leaving.push(&[it.packet]),
+                Cut::Halves(halves) => halves.iter().for_each(|it| self.leaving.push(&[it])),
+                Cut::TooBig(answer) => self.answers.extend_with(answer),
+            }
         }
     }
 
@@ -356,9 +442,8 @@ impl Departures {
             thread::park_timeout(time);
         }
         let mut overlay = self.shared.lock();
-        for sent in &datagrams[..datagrams.len() - left.len()] {
-            overlay.count_sent(sent.len());
-        }
+        let sent = &datagrams[..datagrams.len() - left.len()];
+        overlay.count_sent(sent.len(), sent.iter().map(|it| it.len()).sum());
         overlay.count_dropped(DropReason::NoRoom, left.len() as u64);
         true
     }

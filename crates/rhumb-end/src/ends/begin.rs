@@ -7,7 +7,7 @@ use quinn_proto::{ClientConfig, ConnectionHandle, Incoming, ServerConfig};
 use rhumb_trust::{Now, Standing};
 use rhumb_wire::Name;
 
-use super::{ConnectionId, Ends, Event, token_key, transmit};
+use super::{ConnectionId, Ends, Event, Waiting, token_key, transmit};
 use crate::connection::{Connection, Origin, Phase};
 use crate::credentials::{Shown, Verifier};
 use crate::gate::{Answer, BEGINS_WITHIN};
@@ -39,7 +39,8 @@ impl Ends {
             return Err(EndError::TooMany);
         }
         let verifier = self.credentials.verifier(peer, now);
-        let tls = self.credentials.client(shown, Arc::clone(&verifier))?;
+        let protocols = self.config.protocols();
+        let tls = self.credentials.client(shown, Arc::clone(&verifier), protocols)?;
         let mut config = ClientConfig::new(Arc::new(tls));
         config.transport_config(transport::config(Share::Full, self.config.max_datagram_len));
         let remote = transmit::address_of(&peer);
@@ -169,7 +170,7 @@ impl Ends {
         verifier: Arc<Verifier>,
         share: Share,
     ) -> Result<ServerConfig, EndError> {
-        let tls = self.credentials.server(shown, verifier)?;
+        let tls = self.credentials.server(shown, verifier, self.config.protocols())?;
         let mut config = ServerConfig::new(Arc::new(tls), Arc::new(token_key(&self.token_key)));
         config
             .transport_config(transport::config(share, self.config.max_datagram_len))
@@ -220,6 +221,9 @@ impl Ends {
                 used_at: now.instant,
                 spent: Spent::default(),
                 pace: Pace::default(),
+                records: None,
+                waiting: Waiting::default(),
+                longest: 0,
             },
         );
         id

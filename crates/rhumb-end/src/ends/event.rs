@@ -82,6 +82,15 @@ pub enum Event {
         /// Its sender belongs to a domain whose members the port is for.
         as_member: bool,
     },
+    /// A packet came, and its sender may send some.
+    Packet {
+        /// On which connection.
+        id: ConnectionId,
+        /// What was sent.
+        body: Vec<u8>,
+        /// Its sender belongs to a domain whose members the port is for.
+        as_member: bool,
+    },
     /// Somebody wanted what is not offered to him, and was told so.
     Refused {
         /// Who, as routers say.

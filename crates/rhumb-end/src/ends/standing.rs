@@ -144,6 +144,7 @@ impl Ends {
             connection.standing = judged.standing;
             connection.member_until_s = judged.member_until_s;
             connection.opened(now);
+            connection.begin_records(now.instant);
         }
         if origin != Origin::Ours && judged.member_until_s.is_some() {
             self.lately.note(peer, now.instant);

@@ -396,7 +396,7 @@ impl Ends {
     }
 
     /// Whether the peer of a connection may use a port.
-    fn verdict(&self, port: (Carries, u16), id: ConnectionId, now: Now) -> Verdict {
+    pub(super) fn verdict(&self, port: (Carries, u16), id: ConnectionId, now: Now) -> Verdict {
         let Some(connection) = self.connections.get(&id) else { return Verdict::Closed };
         let (local, by) = (&connection.local, self.by(now));
         let proof = connection.verifier.proof();
@@ -419,7 +419,10 @@ impl Ends {
         self.connections.get(&id).map(|it| (it.local, it.peer))
     }
 
-    fn open_connection(&mut self, id: ConnectionId) -> Result<&mut Connection, EndError> {
+    pub(super) fn open_connection(
+        &mut self,
+        id: ConnectionId,
+    ) -> Result<&mut Connection, EndError> {
         let connection = self.connections.get_mut(&id).ok_or(EndError::Closed)?;
         match &connection.phase {
             Phase::Open { .. } => Ok(connection),

@@ -3,12 +3,15 @@
 //! length, so that the system takes them together.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use rhumb_trust::Now;
 use rhumb_wire::Name;
 use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
 
-use super::Ends;
+use super::{ConnectionId, Ends, Event};
+use crate::DropReason;
+use crate::connection::Connection;
 use crate::transport::LEAST_DATAGRAM_LEN;
 
 /// A payload to send, whose body [`Ends::poll_transmit`] has written.
@@ -66,41 +69,62 @@ impl Ends {
                 continue;
             };
             body.clear();
-            let (longest, mtu) = (longest(&connection.peer), connection.quic.current_mtu().into());
-            // What may have to be halved comes by itself.
-            let most = if mtu <= longest { most.clamp(1, LONGEST_TRAIN) } else { 1 };
-            let most = most.min(connection.sends_together(mtu));
-            let holds_until = connection.holds_until(now.instant);
-            let sent = match holds_until {
-                Some(_) => None,
-                None => connection.quic.poll_transmit(now.instant, most, body),
-            };
-            let Some(sent) = sent else {
-                connection.is_ready = false;
+            let longest = longest(&connection.peer);
+            connection.longest = longest;
+            if connection.waiting.take_turn()
+                && let Some(transmit) = self.poll_packets(id, (most, longest), body, now)
+            {
+                return Some(transmit);
+            }
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            let (transmit, holds_until) = connection.poll_quic((most, longest), body, now);
+            let Some(transmit) = transmit else {
+                if let Some(transmit) = self.poll_packets(id, (most, longest), body, now) {
+                    return Some(transmit);
+                }
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.is_ready = false;
+                }
                 self.ready.pop_front();
                 self.take_events(id, now);
                 self.set_timer_before(id, holds_until);
                 continue;
             };
-            let each = sent.segment_size.unwrap_or(body.len());
-            connection.sent((each, body.len()), now.instant);
             // The next one is another connection's.
             self.ready.rotate_left(1);
-            let is_handshake = body.first().is_some_and(|first| first & LONG_HEADER != 0);
-            let header = PayloadHeader { kind: PayloadKind::Connection, port: 0 };
-            let (from, to) = (connection.local, connection.peer);
-            let transmit = Transmit { from, to, header, is_handshake, each };
-            if each <= longest {
+            if transmit.each <= longest {
                 return Some(transmit);
             }
-            let mtu = usize::from(connection.quic.current_mtu().max(LEAST_DATAGRAM_LEN));
+            let mtu = self.connections.get(&id).map_or(0, |it| it.quic.current_mtu());
             // A probe asks what gets through whole, and this does not.
-            if body.len() <= mtu {
+            if body.len() <= usize::from(mtu.max(LEAST_DATAGRAM_LEN)) {
                 let datagram = std::mem::take(body);
                 self.halve(transmit, &datagram);
                 *body = datagram;
             }
         }
+    }
+
+    /// Packets of the connection at the front, which goes to the back.
+    fn poll_packets(
+        &mut self,
+        id: ConnectionId,
+        (most, longest): (usize, usize),
+        body: &mut Vec<u8>,
+        now: Now,
+    ) -> Option<Transmit> {
+        let connection = self.connections.get_mut(&id)?;
+        body.clear();
+        let most = most.min(LONGEST_TRAIN);
+        let (each, too_long) = connection.train((most, longest), body, now.instant);
+        let (from, to) = (connection.local, connection.peer);
+        if connection.has_room_again() {
+            self.events.push_back(Event::MaySend { id });
+        }
+        (0..too_long).for_each(|_| self.drops.count(DropReason::PacketTooBig));
+        self.ready.rotate_left(usize::from(each.is_some()));
+        let header = PayloadHeader { kind: PayloadKind::Record, port: 0 };
+        Some(Transmit { from, to, header, is_handshake: false, each: each? })
     }
 
     /// Whether [`Ends::poll_transmit`] may have something at once.
@@ -127,6 +151,33 @@ impl Ends {
             let transmit = Transmit { header, each: half.len(), ..transmit };
             self.outbox.push_front((transmit, half));
         }
+    }
+}
+
+impl Connection {
+    /// What QUIC has to send; if nothing now, when its pace lets it.
+    fn poll_quic(
+        &mut self,
+        (most, longest): (usize, usize),
+        body: &mut Vec<u8>,
+        now: Now,
+    ) -> (Option<Transmit>, Option<Instant>) {
+        let mtu = self.quic.current_mtu().into();
+        // What may have to be halved comes by itself.
+        let most = if mtu <= longest { most.clamp(1, LONGEST_TRAIN) } else { 1 };
+        let most = most.min(self.sends_together(mtu));
+        if let Some(until) = self.holds_until(now.instant) {
+            return (None, Some(until));
+        }
+        let Some(sent) = self.quic.poll_transmit(now.instant, most, body) else {
+            return (None, None);
+        };
+        let each = sent.segment_size.unwrap_or(body.len());
+        self.sent((each, body.len()), now.instant);
+        let is_handshake = body.first().is_some_and(|first| first & LONG_HEADER != 0);
+        let header = PayloadHeader { kind: PayloadKind::Connection, port: 0 };
+        let (from, to) = (self.local, self.peer);
+        (Some(Transmit { from, to, header, is_handshake, each }), None)
     }
 }
 

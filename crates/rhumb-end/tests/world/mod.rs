@@ -84,8 +84,12 @@ impl World {
     }
 
     pub(crate) fn join_as(&mut self, identity: Arc<Identity>) -> Name {
+        self.join_with(identity, Config::new(LONGEST as u16))
+    }
+
+    pub(crate) fn join_with(&mut self, identity: Arc<Identity>, config: Config) -> Name {
         let name = identity.name();
-        let ends = Ends::new(identity, Config::new(LONGEST as u16), &[7; 32], self.now).unwrap();
+        let ends = Ends::new(identity, config, &[7; 32], self.now).unwrap();
         self.ends.retain(|(other, _)| *other != name);
         self.ends.push((name, ends));
         name

@@ -7,16 +7,15 @@
 //! Source: RFC 9293, Linux `include/uapi/linux/virtio_net.h`, `net/ipv4/tcp_offload.c`.
 
 use super::batch::IpBatch;
+use super::head::{RunHead, TCP_ACK, Written};
 use super::header::{self, IPV4_LEN, IPV6_LEN};
-use super::superpacket::{
-    KIND_TCP4, KIND_TCP6, NEEDS_CHECKSUM, PREFIX_LEN, PROTOCOL_TCP, TCP_LEN, TCP_PSH,
-};
-use crate::checksum::{fold, ipv4_header, sum};
+use super::superpacket::{PROTOCOL_TCP, TCP_LEN, TCP_PSH};
+use crate::checksum::{fold, sum};
 
 /// A run: what to write before the payloads of its packets.
 pub(super) struct Run {
     pub(super) packets: usize,
-    head: [u8; PREFIX_LEN + MOST_HEADERS],
+    head: Written,
     /// Bytes of the headers of each packet.
     headers: usize,
 }
@@ -42,12 +41,12 @@ impl Run {
             }
             (last, packets) = (next, packets + 1);
         }
-        Some(begin.under_one_header(&last, packets, len))
+        begin.under_one_header(&last, packets, len)
     }
 
     /// Prefix and headers.
     pub(super) fn head(&self) -> &[u8] {
-        &self.head[..PREFIX_LEN + self.headers]
+        self.head.bytes()
     }
 
     /// The payload of a packet of the run.
@@ -136,36 +135,12 @@ impl<'a> Segment<'a> {
     }
 
     /// What is written before the payloads, of `len` bytes with their headers.
-    fn under_one_header(&self, last: &Self, packets: usize, len: usize) -> Run {
-        let mut head = [0; PREFIX_LEN + MOST_HEADERS];
-        let (prefix, headers) = head.split_at_mut(PREFIX_LEN);
-        let kind = if self.tcp == IPV4_LEN { KIND_TCP4 } else { KIND_TCP6 };
-        (prefix[0], prefix[1]) = (NEEDS_CHECKSUM, kind);
-        let words = [self.end, self.payload().len(), self.tcp, TCP_CHECKSUM];
-        for (to, word) in prefix[2..].chunks_exact_mut(2).zip(words) {
-            to.copy_from_slice(&(word as u16).to_ne_bytes());
-        }
-        let headers = &mut headers[..self.end];
-        headers.copy_from_slice(&self.bytes[..self.end]);
-        if self.tcp == IPV4_LEN {
-            headers[2..4].copy_from_slice(&(len as u16).to_be_bytes());
-            let checksum = ipv4_header(&headers[..IPV4_LEN]);
-            headers[10..12].copy_from_slice(&checksum);
-        } else {
-            headers[4..6].copy_from_slice(&((len - IPV6_LEN) as u16).to_be_bytes());
-        }
-        headers[self.tcp + 13] = last.bytes[self.tcp + 13];
-        // The rest of the sum is for whoever cuts it.
-        let checksum = fold(self.pseudo_header(len - self.tcp)).to_ne_bytes();
-        headers[self.tcp + TCP_CHECKSUM..][..2].copy_from_slice(&checksum);
-        Run { packets, head, headers: self.end }
+    fn under_one_header(&self, last: &Self, packets: usize, len: usize) -> Option<Run> {
+        let head = RunHead::parse(self.bytes)?.pushed(last.bytes[self.tcp + 13] & TCP_PSH != 0);
+        let head = head.before(len - self.end, self.payload().len())?;
+        Some(Run { packets, head, headers: self.end })
     }
 }
-
-/// The longest of IPv6 without extensions, and of TCP.
-const MOST_HEADERS: usize = IPV6_LEN + 60;
-const TCP_ACK: u8 = 0x10;
-const TCP_CHECKSUM: usize = 16;
 
 #[cfg(test)]
 mod tests {

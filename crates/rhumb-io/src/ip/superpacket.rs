@@ -58,6 +58,25 @@ pub(super) fn accept(given: &mut [u8], packets: &mut IpBatch) -> Option<usize> {
     }
 }
 
+/// Of what a prefix speaks of, if it is segments of TCP: the kind, and their length.
+pub(super) fn run_in(prefix: &[u8; PREFIX_LEN]) -> Option<(u8, usize)> {
+    let prefix = Prefix::parse(prefix);
+    let is_run = matches!(prefix.kind, KIND_TCP4 | KIND_TCP6);
+    is_run.then_some((prefix.kind, prefix.segment_len))
+}
+
+/// Appends the packets of a run, whose TCP header stands at `transport`, to the batch.
+pub(super) fn cut(
+    packet: &[u8],
+    transport: usize,
+    segment_len: usize,
+    packets: &mut IpBatch,
+) -> Option<usize> {
+    let prefix =
+        Prefix { needs_checksum: true, kind: KIND_NONE, segment_len, transport, checksum: 0 };
+    Segments::of(packet, &prefix)?.cut(packets)
+}
+
 /// Finishes a checksum: its place holds the sum of the pseudo-header.
 fn complete(packet: &mut [u8], prefix: &Prefix) -> Option<()> {
     let at = prefix.transport + prefix.checksum;
@@ -150,16 +169,16 @@ pub(super) const PREFIX_LEN: usize = 10;
 const MAX_SEGMENTS: usize = 1024;
 
 pub(super) const NEEDS_CHECKSUM: u8 = 1;
-const KIND_NONE: u8 = 0;
+pub(super) const KIND_NONE: u8 = 0;
 pub(super) const KIND_TCP4: u8 = 1;
 pub(super) const KIND_TCP6: u8 = 4;
 const KIND_ECN: u8 = 0x80;
 
 pub(super) const PROTOCOL_TCP: u8 = 6;
 pub(super) const TCP_LEN: usize = 20;
-const TCP_FIN: u8 = 0x01;
+pub(super) const TCP_FIN: u8 = 0x01;
 pub(super) const TCP_PSH: u8 = 0x08;
-const TCP_CWR: u8 = 0x80;
+pub(super) const TCP_CWR: u8 = 0x80;
 
 #[cfg(test)]
 pub(super) mod tests {

@@ -16,9 +16,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::batch::{Fate, HEADROOM, IpBatch};
+use super::head::RunHead;
 use super::raw::settle;
 use super::run::Run;
 use super::superpacket::{self, PREFIX_LEN};
+use super::uncut::Uncut;
 use super::{IpIo, RECEIVE_MOST, header, sys};
 use crate::netlink::Netlink;
 use crate::poll::{Interest, poll};
@@ -180,6 +182,73 @@ impl Tun {
         fate_of((&self.file).write_vectored(&parts))
     }
 
+    /// As [`IpIo::receive`], with runs of segments as they are, for a device that gives any.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive_uncut(&mut self, uncut: &mut Uncut) -> io::Result<usize> {
+        uncut.clear();
+        if self.buffer.is_empty() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        while uncut.len() < RECEIVE_MOST && uncut.bytes() < UNCUT_MOST {
+            self.counters.receive_calls += 1;
+            match (&self.file).read(uncut.spare(BUFFER_LEN)) {
+                Ok(len) => {
+                    let (items, bytes) = (uncut.len(), uncut.bytes());
+                    if uncut.received(len) {
+                        self.counters.received_messages += 1;
+                        self.counters.received_bytes += (uncut.bytes() - bytes) as u64;
+                        self.counters.received_datagrams += (uncut.len() - items) as u64;
+                    } else {
+                        self.counters.receive_malformed += 1;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_final(&error) => return Err(error),
+                Err(_) => {
+                    self.counters.receive_errors += 1;
+                    break;
+                }
+            }
+        }
+        Ok(uncut.len())
+    }
+
+    /// Sends a piece of a run: `head` is of it, as [`RunHead::piece`] makes it, and the payloads
+    /// follow each other. The stack takes it as segments of `segment_len`.
+    ///
+    /// # Errors
+    /// When the device is of no further use.
+    pub fn send_run(
+        &mut self,
+        head: &RunHead,
+        segment_len: usize,
+        payloads: &[&[u8]],
+    ) -> io::Result<Fate> {
+        let len = payloads.iter().map(|it| it.len()).sum();
+        let Some(written) = head.before(len, segment_len).filter(|_| !self.buffer.is_empty())
+        else {
+            return Ok(Fate::Unreachable);
+        };
+        let first = std::iter::once(written.bytes());
+        let parts: Vec<IoSlice<'_>> =
+            first.chain(payloads.iter().copied()).map(IoSlice::new).collect();
+        let fate = loop {
+            self.counters.send_calls += 1;
+            if let Some(fate) = fate_of((&self.file).write_vectored(&parts))? {
+                break fate;
+            }
+        };
+        if fate == Fate::Sent {
+            self.counters.sent_messages += 1;
+            self.counters.sent_datagrams += len.div_ceil(segment_len) as u64;
+            self.counters.sent_bytes += (head.bytes().len() + len) as u64;
+        }
+        Ok(fate)
+    }
+
     /// Receives what is next, one packet or many, behind those in the
     /// batch. Returns how many; 0 when it was none.
     fn receive_one(&mut self, packets: &mut IpBatch) -> io::Result<usize> {
@@ -294,6 +363,10 @@ fn step(name: &str, call: &'static str) -> impl FnOnce(io::Error) -> IoError {
 
 /// The largest IP packet, and the prefix.
 const BUFFER_LEN: usize = PREFIX_LEN + 65_535;
+
+/// Bytes after which a call that does not cut receives no more: what is
+/// read is still in the cache when it leaves.
+const UNCUT_MOST: usize = 64 << 10;
 
 /// Ethernet's.
 const DEFAULT_MTU: u32 = 1500;

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rhumb_end::{
     Admits, BUSY, Carries, ConnectionId, ConnectionStatus, DatagramError, EndError, Ends, Event,
-    PORT_CLOSED, Ports, StreamError, StreamId, Transmit, WriteError,
+    PACKETS, PORT_CLOSED, Packets, Ports, StreamError, StreamId, Transmit, WriteError,
 };
 use rhumb_trust::{AdCert, Now, Removal, Standing, Verified};
 use rhumb_wire::payload::PayloadHeader;
@@ -290,12 +290,29 @@ impl Connections {
             }
             let taken = state.ends.send_datagrams(id, ports, bodies, now)?;
             if taken < all {
-                let waiting = state.sending.entry(id).or_default();
-                if !waiting.iter().any(|other| other.will_wake(waker)) {
-                    waiting.push(waker.clone());
-                }
+                state.await_room(id, waker);
             }
             Ok(taken)
+        })
+    }
+
+    /// Queues a block of packets if there is room, and says whether there was. If not, `waker` is
+    /// woken when there is, or never will be.
+    pub(crate) fn send_packets(
+        &self,
+        id: ConnectionId,
+        packets: &mut Packets,
+        waker: &Waker,
+    ) -> Result<bool, DatagramError> {
+        self.with(|state, now| {
+            if state.is_over {
+                return Err(EndError::Closed.into());
+            }
+            let is_taken = state.ends.send_packets(id, packets, now)?;
+            if !is_taken {
+                state.await_room(id, waker);
+            }
+            Ok(is_taken)
         })
     }
 
@@ -365,6 +382,14 @@ impl Connections {
 }
 
 impl State {
+    /// Has somebody woken when a connection has room for datagrams.
+    fn await_room(&mut self, id: ConnectionId, waker: &Waker) {
+        let waiting = self.sending.entry(id).or_default();
+        if !waiting.iter().any(|other| other.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
+
     /// Begins a connection, or takes one, as `by` does; says when it is there. Whoever calls this
     /// lets it go in the end.
     pub(crate) fn connect(
@@ -456,6 +481,11 @@ impl State {
                     // Nobody else has the packet's buffer by now: it goes on as it is.
                     let body = body.into();
                     let alarms = &mut turned.alarms;
+                    let is_delivered = self.deliver(id, ports, body, as_member, alarms);
+                    turned.datagrams_dropped += u64::from(!is_delivered);
+                }
+                Event::Packet { id, body, as_member } => {
+                    let (ports, alarms) = (Ports { from: 0, to: PACKETS }, &mut turned.alarms);
                     let is_delivered = self.deliver(id, ports, body, as_member, alarms);
                     turned.datagrams_dropped += u64::from(!is_delivered);
                 }

@@ -29,6 +29,8 @@ pub enum DropReason {
     NotAllowed,
     /// A half that was given up for another one.
     HalfGaveWay,
+    /// A part of a run of segments whose headers had not come, that was given up for another one.
+    PartGaveWay,
     /// Another name has the same address.
     AddressTaken,
     /// The device did not take it.

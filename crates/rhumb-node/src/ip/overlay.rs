@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::flows::Flows;
 use super::icmp::{self, Trouble};
 use super::packet::Packet;
+use super::runs::{self, Arriving, Part, PartTrouble, Piece};
 use super::sites::{Sites, Way};
 use super::{DropReason, Drops, LEAST_MTU};
 
@@ -41,7 +42,16 @@ pub enum Cut {
     TooBig(Option<Vec<u8>>),
 }
 
-/// Packets and bytes.
+/// What this host gets of a datagram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arrived<'a> {
+    /// A packet.
+    Packet(Cow<'a, [u8]>),
+    /// A piece of a run of segments.
+    Piece(Piece<'a>),
+}
+
+/// Packets and bytes. A part of a run counts as a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counted {
     /// Packets.
@@ -79,6 +89,9 @@ struct Known {
     is_sent_to: bool,
     used_at: Instant,
     halves: Halves,
+    arriving: Arriving,
+    /// The number of the next run that goes to it.
+    next_run: u16,
 }
 
 impl Overlay {
@@ -150,7 +163,7 @@ impl Overlay {
         if let Some(known) = self.known.get_mut(&address) {
             if known.name != name && is_given && !known.is_given {
                 known.name = name;
-                known.halves = Halves::new(HALVES);
+                (known.halves, known.arriving) = (Halves::new(HALVES), Arriving::default());
             }
             known.is_given |= is_given;
             known.used_at = now;
@@ -163,9 +176,12 @@ impl Overlay {
             let Some(oldest) = oldest else { return false };
             self.known.remove(&oldest);
         }
-        let halves = Halves::new(HALVES);
-        self.known
-            .insert(address, Known { name, is_given, is_sent_to: false, used_at: now, halves });
+        let (halves, arriving) = (Halves::new(HALVES), Arriving::default());
+        let is_sent_to = false;
+        self.known.insert(
+            address,
+            Known { name, is_given, is_sent_to, used_at: now, halves, arriving, next_run: 0 },
+        );
         true
     }
 
@@ -229,6 +245,14 @@ impl Overlay {
         }))
     }
 
+    /// The number of the next run of segments that goes to `to`.
+    pub fn number_run(&mut self, to: Name) -> u16 {
+        let Some(known) = self.known.get_mut(&to.address()) else { return 0 };
+        let number = known.next_run;
+        known.next_run = number.wrapping_add(1);
+        number
+    }
+
     /// A packet of this host's that goes nowhere, for this reason: what its sender is told.
     pub fn unreachable(
         &mut self,
@@ -255,6 +279,52 @@ impl Overlay {
         Some(icmp::message(from, packet, about.source, trouble))
     }
 
+    /// What this host gets of a datagram that `from` sent, as [`Overlay::incoming`] has it, is
+    /// appended: a part of a run of segments may have others go on that waited for it.
+    pub fn take<'a>(
+        &mut self,
+        (from, as_member): (Name, bool),
+        datagram: &'a [u8],
+        now: Instant,
+        arrived: &mut Vec<Arrived<'a>>,
+    ) {
+        if !runs::is_part(datagram) {
+            let packet = self.incoming((from, as_member), datagram, now);
+            arrived.extend(packet.map(Arrived::Packet));
+            return;
+        }
+        let is_allowed = as_member || self.allows(&from);
+        let mut pieces = Vec::new();
+        if let Err(reason) = self.admit_part((from, is_allowed), datagram, now, &mut pieces) {
+            self.drops.count(reason, 1);
+        }
+        for piece in pieces {
+            match self.admit_packet((from, is_allowed), &Packet::of(piece.head()), now) {
+                Ok(()) => {
+                    self.received.add(piece.head().bytes().len() + piece.len());
+                    arrived.push(Arrived::Piece(piece));
+                }
+                Err(reason) => self.drops.count(reason, 1),
+            }
+        }
+    }
+
+    fn admit_part<'a>(
+        &mut self,
+        (from, is_allowed): (Name, bool),
+        datagram: &'a [u8],
+        now: Instant,
+        pieces: &mut Vec<Piece<'a>>,
+    ) -> Result<(), DropReason> {
+        self.admit_sender((from, is_allowed), now)?;
+        let part = Part::parse(datagram).ok_or(DropReason::Malformed)?;
+        let known = self.known.get_mut(&from.address()).ok_or(DropReason::AddressTaken)?;
+        known.arriving.part(part, now, pieces).map_err(|trouble| match trouble {
+            PartTrouble::Malformed => DropReason::Malformed,
+            PartTrouble::GaveWay => DropReason::PartGaveWay,
+        })
+    }
+
     /// What this host gets of a datagram that `from` sent, which its connection has proven, as a
     /// member of one of the domains that are allowed or not.
     pub fn incoming<'a>(
@@ -279,12 +349,7 @@ impl Overlay {
         datagram: &'a [u8],
         now: Instant,
     ) -> Result<Option<Cow<'a, [u8]>>, DropReason> {
-        if !is_allowed && !self.asked.contains(&from) {
-            return Err(DropReason::NotAllowed);
-        }
-        if !self.learn(from, false, now) {
-            return Err(DropReason::AddressTaken);
-        }
+        self.admit_sender((from, is_allowed), now)?;
         let whole = match datagram {
             [0 | 1, high, low, bytes @ ..] if !bytes.is_empty() => {
                 let half = Half { is_second: datagram[0] == 1, bytes };
@@ -299,6 +364,29 @@ impl Overlay {
             whole => Cow::Borrowed(whole),
         };
         let packet = Packet::parse(&whole).ok_or(DropReason::Malformed)?;
+        self.admit_packet((from, is_allowed), &packet, now)?;
+        Ok(Some(whole))
+    }
+
+    /// Whether a name may send here at all, and has the address that it needs.
+    fn admit_sender(
+        &mut self,
+        (from, is_allowed): (Name, bool),
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        if !is_allowed && !self.asked.contains(&from) {
+            return Err(DropReason::NotAllowed);
+        }
+        self.learn(from, false, now).then_some(()).ok_or(DropReason::AddressTaken)
+    }
+
+    /// Whether a packet of a name may come here.
+    fn admit_packet(
+        &mut self,
+        (from, is_allowed): (Name, bool),
+        packet: &Packet<'_>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
         if packet.source != from.address() && !self.sites.is_behind(&from, &packet.source) {
             return Err(DropReason::Spoofed);
         }
@@ -308,7 +396,7 @@ impl Overlay {
         if !is_allowed && !packet.answered().is_some_and(|it| self.flows.has(&it, now)) {
             return Err(DropReason::NotAllowed);
         }
-        Ok(Some(whole))
+        Ok(())
     }
 
     fn allows(&self, name: &Name) -> bool {
@@ -334,9 +422,10 @@ impl Overlay {
         std::mem::take(&mut self.has_new_senders).then(|| self.senders())
     }
 
-    /// A packet of this host's was handed on.
-    pub fn count_sent(&mut self, bytes: usize) {
-        self.sent.add(bytes);
+    /// So many packets of this host's were handed on.
+    pub fn count_sent(&mut self, packets: usize, bytes: usize) {
+        self.sent.packets += packets as u64;
+        self.sent.bytes += bytes as u64;
     }
 
     /// Packets were dropped by whoever has the device and the connections.

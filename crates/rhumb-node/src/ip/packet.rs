@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use rhumb_io::ip::ends_of;
+use rhumb_io::ip::{RunHead, ends_of};
 
 /// A packet whose header is whole.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +36,12 @@ impl<'a> Packet<'a> {
             _ => transport_v6(bytes),
         };
         Some(Self { bytes, source, destination, transport })
+    }
+
+    /// The packet that a piece of a run is, as far as its headers go.
+    pub(super) fn of(head: &'a RunHead) -> Self {
+        let (source, destination) = head.ends();
+        Self { bytes: head.bytes(), source, destination, transport: Some((TCP, head.tcp_at())) }
     }
 
     /// The first bytes of what stands behind the headers.

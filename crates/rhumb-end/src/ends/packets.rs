@@ -1,0 +1,300 @@
+//! Packets: what has congestion control and repetition of its own, as IP packets of programs have,
+//! and needs neither from QUIC. They travel as records, sealed with keys that are exported from the
+//! connection, without acknowledgement; they are dropped where there is no room, as on any way.
+//!
+//! 1. [`Ends::send_packets`] takes a block of them into the queue of a connection.
+//! 2. [`Ends::poll_train`] seals some of one length together (`train`).
+//! 3. [`Ends::handle`] opens a record, and hands the packet on if [`PACKETS`] is offered to who
+//!    sent it (`handle_record`).
+//!
+//! INVARIANT: there are records only between ends that have both said, in the handshake which
+//! proved their names, that they understand them; all others have datagrams, as before.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use quinn_proto::Side;
+use quinn_proto::crypto::rustls::HandshakeData;
+use rhumb_link::Records;
+use rhumb_trust::Now;
+use rhumb_wire::Name;
+use rhumb_wire::datagram::RecordHeader;
+use zeroize::Zeroize as _;
+
+use super::{ConnectionId, Ends, Event};
+use crate::connection::Connection;
+use crate::credentials::PACKETS_TOO;
+use crate::offers::Verdict;
+use crate::{Carries, DatagramError, DropReason};
+
+/// The port that packets are for: the protocol number of packets in packets.
+pub const PACKETS: u16 = 41;
+
+/// Packets that are handed over together, one behind the other in one buffer.
+#[derive(Debug, Default)]
+pub struct Packets {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// How many have left.
+    gone: usize,
+}
+
+impl Packets {
+    /// Appends a packet, made of parts. It is not empty, since none is.
+    pub fn push(&mut self, parts: &[&[u8]]) {
+        let before = self.bytes.len();
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        if self.bytes.len() > before {
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.gone == self.ends.len()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len() - self.gone
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() - self.begin()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let begins = std::iter::once(self.begin()).chain(self.ends[self.gone..].iter().copied());
+        begins.zip(&self.ends[self.gone..]).map(|(begin, end)| &self.bytes[begin..*end])
+    }
+
+    /// Forgets them, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.gone = 0;
+    }
+
+    fn begin(&self) -> usize {
+        self.gone.checked_sub(1).map_or(0, |last| self.ends[last])
+    }
+
+    fn front(&self) -> Option<&[u8]> {
+        let end = *self.ends.get(self.gone)?;
+        Some(&self.bytes[self.begin()..end])
+    }
+}
+
+/// What waits to leave on one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    blocks: VecDeque<Packets>,
+    bytes: usize,
+    /// Somebody found no room.
+    is_awaited: bool,
+    /// A block that is used up: its memory is for the next one.
+    spare: Packets,
+    /// Whether packets go before what QUIC has; they take turns.
+    have_turn: bool,
+}
+
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Whether it is their turn, which the next one is not.
+    pub(super) fn take_turn(&mut self) -> bool {
+        self.have_turn = !self.have_turn;
+        self.have_turn && !self.is_empty()
+    }
+
+    fn front(&self) -> Option<&[u8]> {
+        self.blocks.front().and_then(Packets::front)
+    }
+
+    fn pop(&mut self) {
+        let Some(block) = self.blocks.front_mut() else { return };
+        self.bytes -= block.front().map_or(0, <[u8]>::len);
+        block.gone += 1;
+        if block.is_empty()
+            && let Some(mut block) = self.blocks.pop_front()
+        {
+            block.clear();
+            self.spare = block;
+        }
+    }
+}
+
+impl Ends {
+    /// The longest packet that leaves in one piece now; `None` when the peer takes no packets, or
+    /// the connection is over.
+    pub fn max_packet_len(&mut self, id: ConnectionId) -> Option<usize> {
+        let connection = self.open_connection(id).ok()?;
+        connection.records.as_ref()?;
+        let mtu = usize::from(connection.quic.current_mtu());
+        Some(mtu.min(connection.longest).saturating_sub(Records::OVERHEAD))
+    }
+
+    /// Queues a block of packets if there is room, and leaves an empty one in its place; says
+    /// whether there was. If not, [`Event::MaySend`] tells when there is. What has become too long
+    /// for the path since [`Ends::max_packet_len`] said so is lost.
+    ///
+    /// # Errors
+    /// When the connection is over, or its peer takes none.
+    pub fn send_packets(
+        &mut self,
+        id: ConnectionId,
+        packets: &mut Packets,
+        now: Now,
+    ) -> Result<bool, DatagramError> {
+        let connection = self.open_connection(id)?;
+        connection.records.as_ref().ok_or(DatagramError::NotTaken)?;
+        let waiting = &mut connection.waiting;
+        if waiting.bytes > 0 && waiting.bytes + packets.bytes() > MOST_WAITING {
+            waiting.is_awaited = true;
+            return Ok(false);
+        }
+        if !packets.is_empty() {
+            connection.used_at = now.instant;
+            waiting.bytes += packets.bytes();
+            let spare = std::mem::take(&mut waiting.spare);
+            waiting.blocks.push_back(std::mem::replace(packets, spare));
+            self.make_ready(id);
+        }
+        Ok(true)
+    }
+
+    /// Takes a record that `from` sent to `to`, by the word of routers.
+    pub(super) fn handle_record(
+        &mut self,
+        from: Name,
+        to: Name,
+        body: &[u8],
+        now: Now,
+    ) -> Result<Option<ConnectionId>, DropReason> {
+        let header = RecordHeader::parse(body).map_err(|_| DropReason::Malformed)?;
+        let is_of = |id: &&ConnectionId| {
+            let records = self.connections.get(*id).and_then(|it| it.records.as_ref());
+            records.is_some_and(|records| records.are_of(&header))
+        };
+        let between = self.by_names.get(&(to, from));
+        let id = between.and_then(|ids| ids.iter().rev().find(is_of)).copied();
+        let id = id.ok_or(DropReason::UnknownRecord)?;
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
+        if !self.shares.has_left(&connection.spent, connection.origin.is_stranger()) {
+            return Err(DropReason::OverShare);
+        }
+        buffer.clear();
+        buffer.extend_from_slice(&body[RecordHeader::LEN..]);
+        let Some(records) = &mut connection.records else { return Ok(None) };
+        match records.open(header, &mut buffer, now.instant) {
+            Ok(len) => buffer.truncate(len),
+            Err(reason) => {
+                self.drops.count(match reason {
+                    rhumb_link::DropReason::Replayed | rhumb_link::DropReason::TooOld => {
+                        DropReason::RepeatedRecord
+                    }
+                    _ => DropReason::UnknownRecord,
+                });
+                self.spare.push(buffer);
+                // Whoever sent it has had this end open it.
+                return Ok(Some(id));
+            }
+        }
+        connection.used_at = now.instant;
+        match self.verdict((Carries::Datagrams, PACKETS), id, now) {
+            Verdict::Chosen { as_member } => {
+                self.events.push_back(Event::Packet { id, body: buffer, as_member });
+            }
+            Verdict::Open => {
+                self.events.push_back(Event::Packet { id, body: buffer, as_member: false });
+            }
+            Verdict::Closed | Verdict::NotAllowed => {
+                self.drops.count(DropReason::DatagramNotOffered);
+                self.spare.push(buffer);
+            }
+        }
+        Ok(Some(id))
+    }
+}
+
+impl Connection {
+    /// The peer has proven its name: packets go as records if both said that they understand them.
+    pub(super) fn begin_records(&mut self, now: Instant) {
+        let data = self.quic.crypto_session().handshake_data();
+        let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
+        if data.and_then(|data| data.protocol).as_deref() != Some(PACKETS_TOO) {
+            return;
+        }
+        let mut export = [0; Records::EXPORT_LEN];
+        let session = self.quic.crypto_session();
+        if session.export_keying_material(&mut export, EXPORT_LABEL, &[]).is_ok() {
+            self.records = Records::new(&export, self.side() == Side::Client, now);
+        }
+        export.zeroize();
+    }
+
+    /// Seals packets of one length, `most` at most, one behind the other, the last perhaps shorter.
+    /// Says how long each record is; `None` when none is there. Counts what is too long.
+    pub(super) fn train(
+        &mut self,
+        (most, longest): (usize, usize),
+        body: &mut Vec<u8>,
+        now: Instant,
+    ) -> (Option<usize>, u64) {
+        let mut too_long = 0;
+        let mut each = None;
+        for _ in 0..most.max(1) {
+            let Some(records) = &mut self.records else { break };
+            let packet = loop {
+                match self.waiting.front() {
+                    Some(packet) if packet.len() + Records::OVERHEAD > longest => {
+                        self.waiting.pop();
+                        too_long += 1;
+                    }
+                    packet => break packet,
+                }
+            };
+            let Some(packet) = packet else { break };
+            let len = packet.len() + Records::OVERHEAD;
+            if each.is_some_and(|each| len > each) {
+                break;
+            }
+            let begin = body.len();
+            body.extend_from_slice(&[0; RecordHeader::LEN]);
+            body.extend_from_slice(packet);
+            body.resize(begin + len, 0);
+            self.waiting.pop();
+            if records.seal(&mut body[begin..], now).is_err() {
+                // All counters were used, after months: QUIC goes on alone.
+                body.truncate(begin);
+                (self.records, self.waiting) = (None, Waiting::default());
+                break;
+            }
+            if len < *each.get_or_insert(len) {
+                break;
+            }
+        }
+        (each, too_long)
+    }
+
+    /// Whether somebody who found no room is to be told that there is some, now and not again.
+    pub(super) fn has_room_again(&mut self) -> bool {
+        let has_room = self.waiting.is_awaited && self.waiting.bytes <= MOST_WAITING / 2;
+        if has_room {
+            self.waiting.is_awaited = false;
+        }
+        has_room
+    }
+}
+
+/// Bytes that wait on a connection: some milliseconds of a fast one. Who has more waits, and drops
+/// what does not want to.
+const MOST_WAITING: usize = 512 << 10;
+/// For TLS (RFC 8446, section 7.5), of the connection.
+const EXPORT_LABEL: &[u8] = b"EXPORTER-rhumb-packets";
