@@ -21,7 +21,7 @@ from rhumb.groups import GroupAccept, GroupRequest
 from rhumb.memberships import Membership
 from rhumb.metadata import Metadata
 from rhumb.names import Name
-from rhumb.payloads import Half, Payload
+from rhumb.payloads import Half, Part, Payload
 from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
 from rhumb.published import PublishedNames
 from rhumb.reader import Reader
@@ -579,6 +579,37 @@ class SealedRecordForm:
         return epoch_secret(fields).keys().seal(header, bytes.fromhex(fields["plaintext"]))
 
 
+class RecordOfAConnectionForm:
+    def keys(self, fields):
+        secret = epoch_secret({**fields, "exported": fields["exported"][: 2 * sealed.EXPORTED_LENGTH]})
+        keys = secret.keys()
+        return sealed.EpochKeys(keys.key[:16], keys.salt)
+
+    def encode(self, fields):
+        indices = bytes.fromhex(fields["exported"])[sealed.EXPORTED_LENGTH :]
+        index = indices[:4] if fields["sender"] == "client" else indices[4:]
+        index = int.from_bytes(index, "big") & sealed.MOST_INDEX
+        header = sealed.encode_header(sealed.TYPE_PDU, index, fields["epoch"], fields["number"])
+        return self.keys(fields).seal(header, bytes.fromhex(fields["plaintext"]))
+
+    def decode(self, octets, given):
+        type_, index, epoch, number = sealed.read_header(octets)
+        plaintext = self.keys({**given, "epoch": epoch}).open(octets)
+        if plaintext is None or type_ != sealed.TYPE_PDU:
+            raise Untrusted("record of a connection")
+        return {**given, "index": index, "epoch": epoch, "number": number, "plaintext": plaintext.hex()}
+
+
+class PartForm:
+    def decode(self, octets, _):
+        found = Part.parse(octets)
+        return {**found.__dict__, "octets": found.octets.hex(), "headers": found.headers.hex()}
+
+    def encode(self, fields):
+        octets, headers = bytes.fromhex(fields["octets"]), bytes.fromhex(fields["headers"])
+        return Part(**{**fields, "octets": octets, "headers": headers}).encode()
+
+
 class RetryTokenForm:
     """Opaque to an initiator; a responder may make them in this way."""
 
@@ -652,6 +683,8 @@ FORMS = {
     "discovery": DiscoveryForm(),
     "epoch keys": EpochKeysForm(),
     "sealed record": SealedRecordForm(),
+    "record of a connection": RecordOfAConnectionForm(),
+    "part of a run": PartForm(),
     "retry token": RetryTokenForm(),
 }
 

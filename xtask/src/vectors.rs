@@ -22,9 +22,10 @@ pub(crate) fn write(root: &Path) -> bool {
 }
 
 /// What cargo is told for each crate that makes vectors.
-const WRITERS: [&[&str]; 5] = [
+const WRITERS: [&[&str]; 6] = [
     &["-p", "rhumb-trust", "--test", "all", "vectors::"],
     &["-p", "rhumb-link", "--lib", "keys::vectors"],
+    &["-p", "rhumb-node", "--lib", "runs::tests::vectors"],
     &["-p", "rhumb-capability", "--test", "all", "model::"],
     &["-p", "rhumb-keyserver", "--test", "all", "record_vectors::"],
     &["-p", "rhumb-switch", "--test", "all", "stamp_vectors::"],

@@ -134,7 +134,8 @@ impl World {
     }
 
     fn make_up(&mut self, kind: u8, port: u16, bytes: &[u8]) {
-        let kind = if kind.is_multiple_of(2) { PayloadKind::Connection } else { PayloadKind::Half };
+        let kinds = [PayloadKind::Connection, PayloadKind::Half, PayloadKind::Record];
+        let kind = kinds[usize::from(kind) % kinds.len()];
         let [from, to] = [self.pair[usize::from(port.is_multiple_of(2))].0, self.pair[1].0];
         self.hand(&(from, to, PayloadHeader { kind, port }, bytes.to_vec()));
     }

@@ -247,8 +247,17 @@ impl LabelledHeader {
     /// # Errors
     /// As [`LabelledHeader::emit`].
     pub fn emit_before(&self, data: &[u8]) -> Result<[u8; Self::LEN], WireError> {
+        self.emit_before_bytes(data.len())
+    }
+
+    /// As [`LabelledHeader::emit_before`], for so many bytes that stand in several places.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn emit_before_bytes(&self, data_len: usize) -> Result<[u8; Self::LEN], WireError> {
         check_label_action(self.action)?;
-        let data_len = data_len(data)?;
+        let data_len = data_len_of(data_len)?;
         let mut out = [0; Self::LEN];
         out[..2].copy_from_slice(&MAGIC.to_be_bytes());
         out[2..6].copy_from_slice(&[VERSION, self.action as u8, FLAG_LABELLED, self.ttl]);
@@ -385,7 +394,12 @@ pub fn decrement_ttl(bytes: &mut [u8]) {
 }
 
 fn data_len(data: &[u8]) -> Result<u16, WireError> {
-    u16::try_from(data.len())
+    data_len_of(data.len())
+}
+
+#[inline]
+fn data_len_of(len: usize) -> Result<u16, WireError> {
+    u16::try_from(len)
         .map_err(|_| WireError::TooLong { field: "data", limit: usize::from(u16::MAX) })
 }
 

@@ -136,9 +136,10 @@ impl Departures {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut batch = Uncut::new(self.tun.mtu() as usize);
         loop {
-            let received = match self.tun.wait(None, Some(&self.wake)) {
-                Ok(_) => self.tun.receive_uncut(&mut batch),
-                Err(error) => Err(error),
+            // Whoever has just had something looks for more before it waits.
+            let received = match self.tun.receive_uncut(&mut batch) {
+                Ok(0) => self.tun.wait(None, Some(&self.wake)).map(drop),
+                received => received.map(drop),
             };
             if let Err(error) = received {
                 return Failure::operation(error);

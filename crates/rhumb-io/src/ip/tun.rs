@@ -366,7 +366,7 @@ const BUFFER_LEN: usize = PREFIX_LEN + 65_535;
 
 /// Bytes after which a call that does not cut receives no more: what is
 /// read is still in the cache when it leaves.
-const UNCUT_MOST: usize = 64 << 10;
+const UNCUT_MOST: usize = 128 << 10;
 
 /// Ethernet's.
 const DEFAULT_MTU: u32 = 1500;

@@ -12,7 +12,7 @@ use super::{EXPORT_LEN, ExportedKeys, KEY_LEN, LaneSecret, SALT_LEN, expand};
 use crate::aead::nonce;
 use crate::lane::{EPOCH_LIFETIME, ReceiveLane, SendLane};
 use crate::retry::{HelloHash, RetryTokens};
-use crate::{Cipher, DropReason};
+use crate::{Cipher, DropReason, Records};
 
 #[test]
 #[cfg(not(rhumb_null_cipher))]
@@ -23,6 +23,7 @@ fn the_file_says_what_the_code_does() {
         records(client, &mut vectors);
     }
     refused_records(&mut vectors);
+    [true, false].map(|client| records_of_connections(client, &mut vectors));
     tokens(&mut vectors);
     let made = Value::Array(vectors);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/vectors/link.json");
@@ -114,6 +115,33 @@ fn records(client: bool, vectors: &mut Vec<Value>) {
         vectors.push(json!({
             "section": "4.1", "form": "sealed record", "name": name, "fields": fields,
             "hex": hex(&record),
+        }));
+    }
+}
+
+/// What ends seal by the keys of a connection.
+fn records_of_connections(client: bool, vectors: &mut Vec<Value>) {
+    let start = now();
+    let export: [u8; Records::EXPORT_LEN] = std::array::from_fn(|at| at as u8 ^ 0xA0);
+    let mut ends = [client, !client].map(|it| Records::new(&export, it, start).unwrap());
+    let [sends, receives] = &mut ends;
+    for at in [start, start + EPOCH_LIFETIME] {
+        let plaintext = b"any packet stands here";
+        let mut record = vec![0; RECORD_OVERHEAD + plaintext.len()];
+        record[RecordHeader::LEN..][..plaintext.len()].copy_from_slice(plaintext);
+        sends.seal(&mut record, at).unwrap();
+        let header = RecordHeader::parse(&record).unwrap();
+        let mut opened = record[RecordHeader::LEN..].to_vec();
+        assert_eq!(receives.open(header, &mut opened, at), Ok(plaintext.len()));
+        let epoch = header.counter.epoch();
+        let fields = json!({
+            "exported": hex(&export), "sender": end(client), "index": header.index.as_u32(),
+            "epoch": epoch, "number": header.counter.packet_number(), "plaintext": hex(plaintext),
+        });
+        vectors.push(json!({
+            "section": "9.2", "form": "record of a connection",
+            "name": format!("sent by the {}, epoch {epoch}", end(client)),
+            "fields": fields, "hex": hex(&record),
         }));
     }
 }

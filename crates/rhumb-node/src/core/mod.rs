@@ -475,11 +475,11 @@ fn labelled<'a>(labels: &Labels, pdu: &'a [u8]) -> Option<([u8; LabelledHeader::
 }
 
 /// Appends the datagram that carries the PDU of these parts over `session`; says whether it did.
-fn seal(
+fn seal<const N: usize>(
     endpoint: &mut Endpoint,
     drops: &mut Drops,
     session: SessionId,
-    parts: [&[u8]; 2],
+    parts: [&[u8]; N],
     out: &mut Batch,
     now: Instant,
 ) -> bool {
@@ -487,11 +487,13 @@ fn seal(
         drops.count(DropReason::NotSealed);
         return false;
     };
-    let [head, rest] = parts;
-    let datagram = out.push_with(address, head.len() + rest.len() + RECORD_OVERHEAD);
-    let pdu = &mut datagram[RecordHeader::LEN..];
-    pdu[..head.len()].copy_from_slice(head);
-    pdu[head.len()..][..rest.len()].copy_from_slice(rest);
+    let len = parts.iter().map(|part| part.len()).sum::<usize>();
+    let datagram = out.push_with(address, len + RECORD_OVERHEAD);
+    let mut at = RecordHeader::LEN;
+    for part in parts {
+        datagram[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
     let sealed = endpoint.seal(session, datagram, now).is_ok();
     if !sealed {
         out.drop_datagram(out.len() - 1);

@@ -93,10 +93,11 @@ impl Core {
         out: &mut Batch,
         now: Now,
     ) -> Result<(), SendError> {
-        self.send_unkept_as(self.name, to, payload, out, now)
+        self.send_unkept_as(self.name, to, [&[], payload], out, now)
     }
 
-    /// As [`Core::send_unkept`], in the name of `from`: this node's own or one that it serves.
+    /// As [`Core::send_unkept`], in the name of `from`: this node's own or one that it serves. The
+    /// header of the payload and its body may stand apart.
     ///
     /// # Errors
     /// As [`Core::send_unkept`], and [`SendError::NotServed`].
@@ -104,14 +105,15 @@ impl Core {
         &mut self,
         from: Name,
         to: Name,
-        payload: &[u8],
+        [head, body]: [&[u8]; 2],
         out: &mut Batch,
         now: Now,
     ) -> Result<(), SendError> {
         self.may_speak_for(from)?;
         let max = self.max_body_len(to, now) + PayloadHeader::LEN;
-        if payload.len() > max {
-            return Err(SendError::TooBig { len: payload.len(), max });
+        let len = head.len() + body.len();
+        if len > max {
+            return Err(SendError::TooBig { len, max });
         }
         let session = self.membership.joined().ok_or(SendError::NotJoined)?;
         let tag = self.tags.take();
@@ -120,13 +122,14 @@ impl Core {
         let sealed = match self.labels.of(&Flow { from, to }) {
             Some(label) => {
                 let header = LabelledHeader { action: named.action, ttl: named.ttl, tag, label };
-                let header = header.emit_before(payload).expect(DATAGRAM_FITS);
-                let parts = [&header, payload];
+                let header = header.emit_before_bytes(len).expect(DATAGRAM_FITS);
+                let parts = [&header, head, body];
                 seal(&mut self.endpoint, &mut self.drops, session, parts, out, now.instant)
             }
             None => {
+                let payload = [head, body].concat();
                 self.scratch.clear();
-                named.emit(payload, &[], &mut self.scratch).expect(DATAGRAM_FITS);
+                named.emit(&payload, &[], &mut self.scratch).expect(DATAGRAM_FITS);
                 let parts = [&[], &self.scratch[..]];
                 seal(&mut self.endpoint, &mut self.drops, session, parts, out, now.instant)
             }

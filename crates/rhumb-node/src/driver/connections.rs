@@ -47,7 +47,6 @@ pub(crate) struct State {
     /// The node has ended: nothing more will happen.
     is_over: bool,
     body: Vec<u8>,
-    payload: Vec<u8>,
 }
 
 /// A stream that somebody opened to a port of this node.
@@ -108,7 +107,6 @@ impl Connections {
             woken: Vec::new(),
             is_over: false,
             body: Vec::new(),
-            payload: Vec::new(),
         };
         Self { state: Mutex::new(state), shared }
     }
@@ -506,8 +504,7 @@ impl State {
         if !core.is_joined() {
             return false;
         }
-        let (mut body, mut payload) =
-            (std::mem::take(&mut self.body), std::mem::take(&mut self.payload));
+        let mut body = std::mem::take(&mut self.body);
         let mut sent = 0;
         while sent < PAYLOADS_PER_TURN {
             let longest = |to: &Name| core.max_body_len(*to, now);
@@ -515,18 +512,16 @@ impl State {
             let train = self.ends.poll_train(longest, most, &mut body, now);
             let Some(Transmit { from, to, header, is_handshake, each }) = train else { break };
             for body in body.chunks(each.max(1)) {
-                payload.clear();
-                payload.extend_from_slice(&header.emit());
-                payload.extend_from_slice(body);
+                let parts = [&header.emit()[..], body];
                 // What finds no room is lost like any datagram: QUIC will notice.
                 let _ = match is_handshake {
-                    true => core.send_handshake(from, to, &payload, now).map(drop),
-                    false => core.send_unkept_as(from, to, &payload, out, now),
+                    true => core.send_handshake(from, to, &parts.concat(), now).map(drop),
+                    false => core.send_unkept_as(from, to, parts, out, now),
                 };
                 sent += 1;
             }
         }
-        (self.body, self.payload) = (body, payload);
+        self.body = body;
         sent == PAYLOADS_PER_TURN
     }
 

@@ -294,19 +294,22 @@ impl Overlay {
             return;
         }
         let is_allowed = as_member || self.allows(&from);
-        let mut pieces = Vec::new();
-        if let Err(reason) = self.admit_part((from, is_allowed), datagram, now, &mut pieces) {
+        let (first, mut kept) = (arrived.len(), arrived.len());
+        if let Err(reason) = self.admit_part((from, is_allowed), datagram, now, arrived) {
             self.drops.count(reason, 1);
         }
-        for piece in pieces {
+        for at in first..arrived.len() {
+            let Arrived::Piece(piece) = &arrived[at] else { continue };
             match self.admit_packet((from, is_allowed), &Packet::of(piece.head()), now) {
                 Ok(()) => {
                     self.received.add(piece.head().bytes().len() + piece.len());
-                    arrived.push(Arrived::Piece(piece));
+                    arrived.swap(kept, at);
+                    kept += 1;
                 }
                 Err(reason) => self.drops.count(reason, 1),
             }
         }
+        arrived.truncate(kept);
     }
 
     fn admit_part<'a>(
@@ -314,7 +317,7 @@ impl Overlay {
         (from, is_allowed): (Name, bool),
         datagram: &'a [u8],
         now: Instant,
-        pieces: &mut Vec<Piece<'a>>,
+        pieces: &mut Vec<Arrived<'a>>,
     ) -> Result<(), DropReason> {
         self.admit_sender((from, is_allowed), now)?;
         let part = Part::parse(datagram).ok_or(DropReason::Malformed)?;

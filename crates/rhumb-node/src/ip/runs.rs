@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 use rhumb_end::Packets;
 use rhumb_io::ip::RunHead;
 
+use super::Arrived;
+
 /// What a part says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part<'a> {
@@ -159,19 +161,21 @@ impl Arriving {
         &mut self,
         part: Part<'a>,
         now: Instant,
-        pieces: &mut Vec<Piece<'a>>,
+        pieces: &mut Vec<Arrived<'a>>,
     ) -> Result<(), PartTrouble> {
-        self.forget(part.number, now);
         if let Some(headers) = part.headers {
+            self.forget(part.number, now);
             return self.learn((part.number, part.offset), headers, part.bytes, now, pieces);
         }
+        // Most are of the run whose headers came last; what is far behind those was forgotten then.
         let known = self.known.iter().rfind(|it| it.number == part.number);
-        if let Some(known) = known {
+        if let Some(known) = known.filter(|it| now < it.since + LIVES_FOR) {
             let of = Arc::clone(&known.headers);
             let piece = Piece::new(of, part.offset, Cow::Borrowed(part.bytes));
-            pieces.push(piece.ok_or(PartTrouble::Malformed)?);
+            pieces.push(Arrived::Piece(piece.ok_or(PartTrouble::Malformed)?));
             return Ok(());
         }
+        self.forget(part.number, now);
         let gives_way = self.waiting.len() >= MOST_WAITING;
         if gives_way {
             self.waiting.pop_front();
@@ -188,7 +192,7 @@ impl Arriving {
         headers: Headers,
         bytes: &'a [u8],
         now: Instant,
-        pieces: &mut Vec<Piece<'a>>,
+        pieces: &mut Vec<Arrived<'a>>,
     ) -> Result<(), PartTrouble> {
         let known = self.known.iter().rfind(|it| it.number == number);
         let of = match known {
@@ -205,20 +209,21 @@ impl Arriving {
                 headers
             }
         };
-        let first = pieces.len();
         let mut sound = true;
+        let mut of_run = Vec::new();
         self.waiting.retain_mut(|it| {
             let is_of_it = it.number == number;
             if is_of_it {
                 let bytes = Cow::Owned(std::mem::take(&mut it.bytes));
                 let piece = Piece::new(Arc::clone(&of), it.offset, bytes);
                 sound &= piece.is_some();
-                pieces.extend(piece);
+                of_run.extend(piece);
             }
             !is_of_it
         });
-        pieces.extend(Piece::new(of, offset, Cow::Borrowed(bytes)));
-        pieces[first..].sort_by_key(|piece| piece.offset);
+        of_run.extend(Piece::new(of, offset, Cow::Borrowed(bytes)));
+        of_run.sort_by_key(|piece| piece.offset);
+        pieces.extend(of_run.into_iter().map(Arrived::Piece));
         if sound { Ok(()) } else { Err(PartTrouble::Malformed) }
     }
 

@@ -14,6 +14,7 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
         ("a datagram of nothing", PayloadKind::Datagram, 65535, b""),
         ("of a connection", PayloadKind::Connection, 0, b"QUIC"),
         ("the second half of one of a connection", PayloadKind::Half, 9, b"\x01IC"),
+        ("a record of a connection", PayloadKind::Record, 0, b"sealed"),
     ] {
         let bytes = [&PayloadHeader { kind, port }.emit()[..], body].concat();
         let fields = json!({"kind": kind as u8, "port": port, "body": hex(body)});
@@ -22,8 +23,9 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
     for (name, bytes) in [
         ("kind 0", [0, 0, 0, 7]),
         ("kind 2", [2, 0, 0, 7]),
-        ("kind 5", [5, 0, 0, 7]),
+        ("kind 6", [6, 0, 0, 7]),
         ("a port of a connection", [3, 0, 0, 7]),
+        ("a port of a record", [5, 0, 0, 7]),
         ("a reserved byte set", [1, 1, 0, 7]),
     ] {
         file.refused("9", "payload", name, &bytes, PayloadHeader::parse(&bytes));

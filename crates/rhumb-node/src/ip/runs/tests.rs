@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use rhumb_wire::Name;
 
 use super::*;
+mod vectors;
+
 use crate::Admits;
 use crate::ip::{Arrived, DropReason, Outgoing, Overlay};
 
@@ -291,6 +293,11 @@ proptest! {
             }
         }
         prop_assert!(is_true(&give(&mut overlay, FRIEND, &[&batch], now), &packet));
+    }
+
+    #[test]
+    fn what_the_fuzzer_looks_for_is_not_there(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        crate::fuzz::ip_runs(&bytes);
     }
 
     #[test]
