@@ -166,7 +166,7 @@ impl ReceiveLane {
         Ok(RecordHeader::LEN..RecordHeader::LEN + len)
     }
 
-    /// As [`ReceiveLane::open`], of a header that stands elsewhere; says how many bytes were sealed.
+    /// As [`ReceiveLane::open`], of a header that stands elsewhere; says how many bytes were in it.
     #[inline(always)] // As above.
     pub(crate) fn open_behind(
         &mut self,

@@ -11,8 +11,8 @@
 //! follows it, as segments with their own place in the connection, and the stack asks for the rest.
 //! Only parts that came before the headers wait, few of them, and not for long.
 //!
-//! INVARIANT: a piece has the bytes that the run's sender put at its place: numbers of runs are not
-//! taken for another run's, since what is known of a number is forgotten long before it comes again.
+//! INVARIANT: a piece has the bytes that the run's sender put at its place: what is known of a number
+//! is forgotten long before another run has it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -155,8 +155,8 @@ impl<'a> Part<'a> {
 }
 
 impl Arriving {
-    /// Takes a part, and appends the pieces that go on: of parts that waited for headers, too. Says
-    /// whether it makes sense, and how many others gave way.
+    /// Takes a part, and appends the pieces that go on: of parts that waited for headers, too. An
+    /// error says that it makes no sense, or that another one gave way.
     pub(super) fn part<'a>(
         &mut self,
         part: Part<'a>,

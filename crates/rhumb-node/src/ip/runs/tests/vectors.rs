@@ -22,20 +22,17 @@ fn the_file_says_what_the_code_does() {
             vectors.push(good(&format!("the {which} part of a run over {family}"), part));
         }
         let (tcp, protocol, length) = if family == "IPv4" { (29, 18, 12) } else { (49, 15, 14) };
-        for (name, at, byte) in [
-            ("segments of no length", 5, None),
-            ("a run that is longer than a packet", 7, Some(0xFF)),
-            ("a run that ends before its part", 7, Some(0)),
-            ("another protocol", protocol, Some(17)),
-            ("a length of the whole", length, Some(9)),
-            ("a checksum", tcp + 16, Some(9)),
-            ("a segment that begins", tcp + 13, Some(0x12)),
+        for (name, at, bytes) in [
+            ("segments of no length", 5, &[0, 0][..]),
+            ("a run that is longer than a packet", 7, &[0xFF, 0xFF]),
+            ("a run that ends before its part", 7, &[0, 9]),
+            ("another protocol", protocol, &[17]),
+            ("a length of the whole", length, &[9]),
+            ("a checksum", tcp + 16, &[9]),
+            ("a segment that begins", tcp + 13, &[0x12]),
         ] {
             let mut part = all[0].clone();
-            match byte {
-                Some(byte) => part[at] = byte,
-                None => part[at..at + 2].fill(0),
-            }
+            part[at..at + bytes.len()].copy_from_slice(bytes);
             vectors.push(refused(&format!("{name}, over {family}"), &part));
         }
     }
