@@ -26,6 +26,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
         unreached: &[
             "rhumb-bgp",
             "rhumb-channel",
+            "rhumb-cql",
             "rhumb-directory",
             "rhumb-end",
             "rhumb-exchange",
@@ -42,6 +43,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
         programs: &["sixpack", "alone"],
         unreached: &[
             "rhumb-capability",
+            "rhumb-cql",
             "rhumb-directory",
             "rhumb-end",
             "rhumb-keyserver",

@@ -77,9 +77,9 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Waits for the next thing that another server has changed, about a quarter of a second at most:
-    /// then it is of no names, and tells that nothing has changed. May be dropped while it waits, and
-    /// called again. What it tells, this handle has forgotten itself.
+    /// Waits for the next thing that another server has changed, some quarter of a second at most:
+    /// then it is of no names, and tells that nothing has changed. May be dropped while it waits,
+    /// and called again. What it tells, this handle has forgotten itself.
     ///
     /// # Errors
     /// When the cluster does not answer; to be called again, nothing is lost by it.

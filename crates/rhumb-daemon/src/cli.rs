@@ -20,10 +20,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
 use crate::admin::{Admin, USUAL};
-use crate::config::{StoreAt, parse_store};
 use crate::names::{self, Called};
 use crate::remote::{Remote, parse_address};
 use crate::size::parse_size;
+use crate::store::{StoreAt, parse_store};
 use crate::values::{
     LEASE_RANGE_S, LocatorChoice, MAX_DATAGRAM_RANGE, MOST_COALESCE_US, parse_locator,
     parse_workers,

@@ -44,6 +44,7 @@ use crate::failure::{Failure, Outcome};
 use crate::privileges::{self, User};
 use crate::remote::{DEFAULT_RIB_PORT, DEFAULT_ROUTER_PORT, Remote, parse_address, parse_name};
 use crate::size::parse_size;
+use crate::store::StoreAt;
 use crate::values::{
     DEFAULT_LEASE_S, LEASE_RANGE_S, LocatorChoice, MAX_DATAGRAM_RANGE, MOST_COALESCE_US,
     parse_locator, parse_workers,
@@ -56,8 +57,8 @@ pub use keyserver::{KeyserverSettings, KeyserverWaypoint};
 pub use member::{BgpSettings, MemberSettings, SiteName};
 pub use neighbours::NeighbourSettings;
 use raw::RawConfig;
-pub use rib::{ClusterSettings, StoreAt};
-pub(crate) use rib::{RibLimits, parse_store};
+pub use rib::ClusterSettings;
+pub(crate) use rib::RibLimits;
 pub use seat::SeatSettings;
 #[cfg(target_os = "linux")]
 pub use stamp::{StampDaemonSettings, StampSettings};

@@ -38,6 +38,7 @@ pub mod secret_file;
 pub mod signer;
 mod size;
 pub mod status;
+pub mod store;
 #[cfg_attr(not(target_os = "linux"), path = "tun/elsewhere.rs")]
 pub mod tun;
 pub mod values;

@@ -10,8 +10,8 @@ use rhumb_trust::{CLOCK_SKEW_S, Now, Standing};
 use rhumb_wire::Name;
 
 use crate::credentials::{Proof, Verifier};
-use crate::ends::Waiting;
 use crate::pace::{self, Pace};
+use crate::packets::Waiting;
 use crate::shares::Spent;
 use crate::{EndError, NOT_ALLOWED};
 

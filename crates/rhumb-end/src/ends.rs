@@ -35,13 +35,13 @@ use crate::gate::Gate;
 use crate::halves::{Halves, MAX_WAITING};
 use crate::numbered::Numbered;
 use crate::offers::Offers;
+use crate::packets::Waiting;
 use crate::shares::Shares;
 use crate::{Admits, Carries, DropReason, Drops, EndError};
 use lately::Lately;
 
 pub use event::Event;
-pub(crate) use packets::Waiting;
-pub use packets::{PACKETS, Packets};
+pub use packets::PACKETS;
 pub use streams::{Blocked, Ports, Way, WriteError};
 pub use transmit::Transmit;
 

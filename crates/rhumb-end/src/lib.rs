@@ -32,14 +32,15 @@ mod halves;
 mod numbered;
 mod offers;
 mod pace;
+mod packets;
 mod shares;
 mod transport;
 
 pub use connection::StreamId;
 pub use drop_reason::{DropReason, Drops};
 pub use ends::{
-    Blocked, Config, ConnectionId, ConnectionStatus, Ends, Event, PACKETS, Packets, Ports,
-    Transmit, Way, WriteError,
+    Blocked, Config, ConnectionId, ConnectionStatus, Ends, Event, PACKETS, Ports, Transmit, Way,
+    WriteError,
 };
 pub use error::{
     BUSY, CANCELLED, DatagramError, EndError, NOT_ALLOWED, PORT_CLOSED, ProofError, SERVICE_FAILED,
@@ -47,3 +48,4 @@ pub use error::{
 };
 pub use halves::{GaveWay, Halves};
 pub use offers::{Admits, Carries};
+pub use packets::Packets;

@@ -3,22 +3,14 @@
 
 use std::path::PathBuf;
 
-use rhumb_cql::{CqlAddress, Credentials};
+use rhumb_cql::Credentials;
 use toml::Spanned;
 
 use super::{ConfigFile, DEFAULT_STORE};
 use crate::cli::RibArguments;
 use crate::failure::{Failure, Outcome};
 use crate::secret_file;
-
-/// Where the names of a RIB are stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreAt {
-    /// In a file of its own.
-    File(PathBuf),
-    /// In a cluster, which other RIBs may use, too.
-    Cluster(CqlAddress),
-}
+use crate::store::{StoreAt, parse_store};
 
 /// How a cluster is spoken to.
 #[derive(Debug)]
@@ -29,17 +21,6 @@ pub struct ClusterSettings {
     pub data_centre: Option<String>,
     /// At how many nodes each row is to be, if tables that are missing are to be made.
     pub create_schema: Option<u8>,
-}
-
-/// Reads where a store is: what does not begin as an address of a cluster is a file.
-///
-/// # Errors
-/// When it begins so and is none.
-pub(crate) fn parse_store(text: &str) -> Result<StoreAt, String> {
-    match text.starts_with("cql:") {
-        true => text.parse().map(StoreAt::Cluster).map_err(|error| format!("{error}")),
-        false => Ok(StoreAt::File(PathBuf::from(text))),
-    }
 }
 
 /// What a RIB may take.

@@ -7,11 +7,12 @@ use quinn_proto::{ClientConfig, ConnectionHandle, Incoming, ServerConfig};
 use rhumb_trust::{Now, Standing};
 use rhumb_wire::Name;
 
-use super::{ConnectionId, Ends, Event, Waiting, token_key, transmit};
+use super::{ConnectionId, Ends, Event, token_key, transmit};
 use crate::connection::{Connection, Origin, Phase};
 use crate::credentials::{Shown, Verifier};
 use crate::gate::{Answer, BEGINS_WITHIN};
 use crate::pace::Pace;
+use crate::packets::Waiting;
 use crate::shares::Spent;
 use crate::transport::{self, Share};
 use crate::{DropReason, EndError};

@@ -10,7 +10,6 @@
 //! INVARIANT: there are records only between ends that have both said, in the handshake which
 //! proved their names, that they understand them; all others have datagrams, as before.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use quinn_proto::Side;
@@ -25,109 +24,11 @@ use super::{ConnectionId, Ends, Event};
 use crate::connection::Connection;
 use crate::credentials::PACKETS_TOO;
 use crate::offers::Verdict;
+use crate::packets::{Packets, Waiting};
 use crate::{Carries, DatagramError, DropReason};
 
 /// The port that packets are for: the protocol number of packets in packets.
 pub const PACKETS: u16 = 41;
-
-/// Packets that are handed over together, one behind the other in one buffer.
-#[derive(Debug, Default)]
-pub struct Packets {
-    bytes: Vec<u8>,
-    /// Where each ends.
-    ends: Vec<usize>,
-    /// How many have left.
-    gone: usize,
-}
-
-impl Packets {
-    /// Appends a packet, made of parts. It is not empty, since none is.
-    pub fn push(&mut self, parts: &[&[u8]]) {
-        let before = self.bytes.len();
-        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
-        if self.bytes.len() > before {
-            self.ends.push(self.bytes.len());
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.gone == self.ends.len()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.ends.len() - self.gone
-    }
-
-    /// Bytes of all of them.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len() - self.begin()
-    }
-
-    /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let begins = std::iter::once(self.begin()).chain(self.ends[self.gone..].iter().copied());
-        begins.zip(&self.ends[self.gone..]).map(|(begin, end)| &self.bytes[begin..*end])
-    }
-
-    /// Forgets them, and keeps the memory.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.gone = 0;
-    }
-
-    fn begin(&self) -> usize {
-        self.gone.checked_sub(1).map_or(0, |last| self.ends[last])
-    }
-
-    fn front(&self) -> Option<&[u8]> {
-        let end = *self.ends.get(self.gone)?;
-        Some(&self.bytes[self.begin()..end])
-    }
-}
-
-/// What waits to leave on one connection.
-#[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    blocks: VecDeque<Packets>,
-    bytes: usize,
-    /// Somebody found no room.
-    is_awaited: bool,
-    /// A block that is used up: its memory is for the next one.
-    spare: Packets,
-    /// Whether packets go before what QUIC has; they take turns.
-    have_turn: bool,
-}
-
-impl Waiting {
-    pub(super) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
-    /// Whether it is their turn, which the next one is not.
-    pub(super) fn take_turn(&mut self) -> bool {
-        self.have_turn = !self.have_turn;
-        self.have_turn && !self.is_empty()
-    }
-
-    fn front(&self) -> Option<&[u8]> {
-        self.blocks.front().and_then(Packets::front)
-    }
-
-    fn pop(&mut self) {
-        let Some(block) = self.blocks.front_mut() else { return };
-        self.bytes -= block.front().map_or(0, <[u8]>::len);
-        block.gone += 1;
-        if block.is_empty()
-            && let Some(mut block) = self.blocks.pop_front()
-        {
-            block.clear();
-            self.spare = block;
-        }
-    }
-}
 
 impl Ends {
     /// The longest packet that leaves in one piece now; `None` when the peer takes no packets, or
@@ -153,19 +54,13 @@ impl Ends {
     ) -> Result<bool, DatagramError> {
         let connection = self.open_connection(id)?;
         connection.records.as_ref().ok_or(DatagramError::NotTaken)?;
-        let waiting = &mut connection.waiting;
-        if waiting.bytes > 0 && waiting.bytes + packets.bytes() > MOST_WAITING {
-            waiting.is_awaited = true;
-            return Ok(false);
-        }
-        if !packets.is_empty() {
+        let is_new = !packets.is_empty();
+        let has_room = connection.waiting.take(packets);
+        if is_new && has_room {
             connection.used_at = now.instant;
-            waiting.bytes += packets.bytes();
-            let spare = std::mem::take(&mut waiting.spare);
-            waiting.blocks.push_back(std::mem::replace(packets, spare));
             self.make_ready(id);
         }
-        Ok(true)
+        Ok(has_room)
     }
 
     /// Takes a record that `from` sent to `to`, by the word of routers.
@@ -282,19 +177,7 @@ impl Connection {
         }
         (each, too_long)
     }
-
-    /// Whether somebody who found no room is to be told that there is some, now and not again.
-    pub(super) fn has_room_again(&mut self) -> bool {
-        let has_room = self.waiting.is_awaited && self.waiting.bytes <= MOST_WAITING / 2;
-        if has_room {
-            self.waiting.is_awaited = false;
-        }
-        has_room
-    }
 }
 
-/// Bytes that wait on a connection: some milliseconds of a fast one. Who has more waits, and drops
-/// what does not want to.
-const MOST_WAITING: usize = 512 << 10;
 /// For TLS (RFC 8446, section 7.5), of the connection.
 const EXPORT_LABEL: &[u8] = b"EXPORTER-rhumb-packets";

@@ -118,7 +118,7 @@ impl Ends {
         let most = most.min(LONGEST_TRAIN);
         let (each, too_long) = connection.train((most, longest), body, now.instant);
         let (from, to) = (connection.local, connection.peer);
-        if connection.has_room_again() {
+        if connection.waiting.has_room_again() {
             self.events.push_back(Event::MaySend { id });
         }
         (0..too_long).for_each(|_| self.drops.count(DropReason::PacketTooBig));

@@ -11,8 +11,8 @@
 //! follows it, as segments with their own place in the connection, and the stack asks for the rest.
 //! Only parts that came before the headers wait, few of them, and not for long.
 //!
-//! INVARIANT: a piece has the bytes that the run's sender put at its place: what is known of a number
-//! is forgotten long before another run has it.
+//! INVARIANT: a piece has the bytes that the run's sender put at its place: what is known of a
+//! number is forgotten long before another run has it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -232,7 +232,8 @@ impl Arriving {
     fn forget(&mut self, newest: u16, now: Instant) {
         let is_young = |number: u16, since: Instant| {
             let behind = newest.wrapping_sub(number);
-            now < since + LIVES_FOR && (behind < MOST_BEHIND || behind > u16::MAX - MOST_BEHIND)
+            let is_near = !(MOST_BEHIND..=u16::MAX - MOST_BEHIND).contains(&behind);
+            now < since + LIVES_FOR && is_near
         };
         self.known.retain(|it| is_young(it.number, it.since));
         self.waiting.retain(|it| is_young(it.number, it.since));

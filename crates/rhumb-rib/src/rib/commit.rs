@@ -137,9 +137,9 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// What it is called here, and by who sent it.
-    pub(crate) fn ids(&self) -> (OrderId, RequestId) {
-        (self.id, self.request)
+    /// What it is called here, and by who sent it; on whom it counts, and who that is.
+    pub(crate) fn by(&self) -> (OrderId, RequestId, Payer, Name) {
+        (self.id, self.request, self.payer, self.publisher)
     }
 }
 

@@ -122,8 +122,7 @@ impl<S: Store> Rib<S> {
     /// Parks a verified order; there is room for what has been taken.
     pub(super) fn park_verdict(
         &mut self,
-        (order, request): (OrderId, RequestId),
-        (payer, asker): (Payer, Name),
+        (order, request, payer, asker): (OrderId, RequestId, Payer, Name),
         checked: Checked,
     ) {
         let reads = self.store.take_missed();

@@ -20,7 +20,6 @@ use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use super::commit::{Draft, Order, Publisher};
-use super::verification::Checked;
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
@@ -39,6 +38,10 @@ pub(crate) struct Unverified {
 }
 
 impl Unverified {
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
+    }
+
     /// Does the work: 60 µs for each certificate.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let now_s = self.order.now_s;
@@ -160,12 +163,13 @@ impl<S: Store> Rib<S> {
         self.order_budgets.take(payer, signatures as u32, per_s, now_s)
     }
 
-    /// An order was verified: it is staged, or refused.
+    /// An order was verified: it is staged, or refused; or given back when what it needs is not at
+    /// hand.
     pub(crate) fn order_verified(
         &mut self,
         unverified: Box<Unverified>,
         result: Result<(), Refusal>,
-    ) {
+    ) -> Option<Box<Unverified>> {
         self.want_missed();
         let Unverified { order, sent, certificates, .. } = &*unverified;
         if result == Err(Refusal::BadSignature) {
@@ -180,8 +184,7 @@ impl<S: Store> Rib<S> {
         });
         let staged = staged.map_err(|refusal| (refusal, self.not_taken(refusal, certificates)));
         if self.store.has_missed() {
-            let (ids, by) = (order.ids(), (order.payer, order.publisher));
-            return self.park_verdict(ids, by, Checked::Order(unverified, result));
+            return Some(unverified);
         }
         let Unverified { order, .. } = *unverified;
         match staged {
@@ -191,6 +194,7 @@ impl<S: Store> Rib<S> {
             }
             Err((refusal, _)) => self.refuse_order(order.id, order.request, refusal),
         }
+        None
     }
 
     /// Why an order is refused: where something newer is the

@@ -12,7 +12,6 @@ use rhumb_wire::{Metadata, Name, PublishedNames};
 
 use super::commit::{Draft, Order, Publisher};
 use super::publish::{NotTaken, refusal_of};
-use super::verification::Checked;
 use crate::DropReason;
 use crate::entry::Admission;
 use crate::rib::{Asker, OrderId, Outcome, Rib};
@@ -28,6 +27,10 @@ pub(crate) struct UnverifiedNames {
 }
 
 impl UnverifiedNames {
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
+    }
+
     /// Does the work: 60 µs.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let verified = verify_names(self.published.clone(), &self.owner, self.order.now_s);
@@ -83,12 +86,13 @@ impl<S: Store> Rib<S> {
         Ok(id)
     }
 
-    /// A list was verified: it is staged, or refused.
+    /// A list was verified: it is staged, or refused; or given back when what it needs is not at
+    /// hand.
     pub(crate) fn names_verified(
         &mut self,
         names: Box<UnverifiedNames>,
         result: Result<(), Refusal>,
-    ) {
+    ) -> Option<Box<UnverifiedNames>> {
         self.want_missed();
         let UnverifiedNames { order, owner, published } = &*names;
         if result == Err(Refusal::BadSignature) {
@@ -99,14 +103,14 @@ impl<S: Store> Rib<S> {
         let sent = HashMap::from([(published.owner, owner.clone())]);
         let drafted = result.and_then(|()| self.draft_names(&by, &sent, published, now_s));
         if self.store.has_missed() {
-            let (ids, by) = (order.ids(), (order.payer, order.publisher));
-            return self.park_verdict(ids, by, Checked::Names(names, result));
+            return Some(names);
         }
         let UnverifiedNames { order, .. } = *names;
         match drafted {
             Ok((_, drafts)) => self.staged.add(order, drafts),
             Err(refusal) => self.refuse_order(order.id, order.request, refusal),
         }
+        None
     }
 
     /// The owner's metadata, and its entry as the list changes it, if it does, which has room.

@@ -104,8 +104,18 @@ impl<S: Store> Rib<S> {
 
     pub(super) fn take_checked(&mut self, checked: Checked) {
         match checked {
-            Checked::Order(order, result) => self.order_verified(order, result),
-            Checked::Names(names, result) => self.names_verified(names, result),
+            Checked::Order(order, result) => {
+                if let Some(order) = self.order_verified(order, result) {
+                    let by = order.order().by();
+                    self.park_verdict(by, Checked::Order(order, result));
+                }
+            }
+            Checked::Names(names, result) => {
+                if let Some(names) = self.names_verified(names, result) {
+                    let by = names.order().by();
+                    self.park_verdict(by, Checked::Names(names, result));
+                }
+            }
             Checked::Removal(removal) => self.removal_verified(*removal),
             Checked::Told(told, holds) => {
                 if let Some(beyond) = &mut self.beyond {

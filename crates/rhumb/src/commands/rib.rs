@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_daemon::belonging::Belonging;
-use rhumb_daemon::config::{NeighbourSettings, RibSettings, StoreAt};
+use rhumb_daemon::config::{NeighbourSettings, RibSettings};
 use rhumb_daemon::daemon::{self, Control, Ready, RulesFollower, Service, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
+use rhumb_daemon::store::StoreAt;
 use rhumb_daemon::{clock, key};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Backend, PacketIo};

@@ -218,6 +218,7 @@ const READS: Metric =
 /// Names in commits that a quorum has acknowledged.
 const WRITTEN: Metric =
     Metric::counter("rhumb_rib_cluster_written_names_total", "Names written to the cluster.");
-/// `shadowed` are names that begin again with a lower sequence; all others need a look at the cluster.
+/// `shadowed` are names that begin again with a lower sequence; all others need a look at the
+/// cluster.
 const FAILURES: Metric =
     Metric::counter("rhumb_rib_cluster_failures_total", "What the cluster did not do, by why.");
