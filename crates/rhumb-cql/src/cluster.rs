@@ -23,7 +23,7 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use crate::changes::Changes;
 use crate::counted::Accounts;
-use crate::failure::not_connected;
+use crate::failure::{not_connected, other};
 use crate::metrics::{Kind, Metrics};
 use crate::rows::Seen;
 use crate::schema::{self, Format, Replication};
@@ -111,7 +111,9 @@ impl Cluster {
             .connection_timeout(options.patience)
             .keepalive_interval(KEEP_ALIVE)
             .keepalive_timeout(KEEP_ALIVE)
-            .fetch_schema_metadata(false)
+            // Of its own tables alone: by these it knows which nodes have a row.
+            .fetch_full_schema_metadata(false)
+            .keyspaces_to_fetch([address.keyspace()])
             .schema_agreement_timeout(SCHEMA_PATIENCE);
         if let Some(credentials) = &options.credentials {
             builder = builder.user(&credentials.user, &credentials.password);
@@ -134,7 +136,8 @@ impl Cluster {
     /// # Errors
     /// When the cluster refuses, or its nodes do not agree in time.
     pub async fn create_schema(&self, replication: &Replication) -> Result<(), RibError> {
-        schema::create(&self.0.session, self.0.address.keyspace(), replication).await
+        schema::create(&self.0.session, self.0.address.keyspace(), replication).await?;
+        self.0.session.refresh_metadata().await.map_err(other)
     }
 
     /// Whether the tables are there and those of this version.

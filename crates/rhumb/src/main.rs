@@ -119,11 +119,14 @@ fn tun(_: &TunArguments, _: &NodeSettings, _: bool, _: Form) -> Outcome {
 fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
     let variable = std::env::var(EnvFilter::DEFAULT_ENV).ok();
     let filter = option.or(variable.as_deref()).or(file.log()).unwrap_or(DEFAULT_LOG);
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    // What the driver of CQL says of nodes is said by the RIB, in its own words.
+    let all =
+        if filter.contains(DRIVER) { filter.to_owned() } else { format!("{filter},{DRIVER}=off") };
+    let parsed = EnvFilter::try_new(all).map_err(|error| {
         Failure::setup_text(format!("log filter `{filter}`: {error}; try `info`"))
     })?;
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(parsed)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
@@ -132,3 +135,5 @@ fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
 
 /// Quiet unless something is wrong: the ready line and `status` tell the rest.
 const DEFAULT_LOG: &str = "warn";
+/// The driver of CQL, as a target of log lines.
+const DRIVER: &str = "scylla";
