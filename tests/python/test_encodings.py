@@ -396,7 +396,7 @@ class RibEncoding(Strictness):
         self.assertEqual(store.encode().hex(), "0600000007" + bytes(range(16)).hex())
         for response in (found, absent, stored, refused, superseded, store):
             self.assert_one_encoding(response.encode(), rib.Response.parse, rib.Response.encode)
-        self.assert_refused(refused.encode(), rib.Response.parse, [(0, 5), (5, 0), (5, 12)])
+        self.assert_refused(refused.encode(), rib.Response.parse, [(0, 5), (5, 0), (5, 13)])
         self.assert_refused(absent.encode(), rib.Response.parse, [(5, 0), (7, certificates.ROUTE)])
 
 

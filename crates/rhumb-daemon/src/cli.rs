@@ -239,9 +239,27 @@ pub struct InspectArguments {
     pub file: PathBuf,
 }
 
+/// What is done with a RIB that runs
+#[derive(Debug, Subcommand)]
+pub enum RibCommand {
+    /// Show how busy it is: look-ups and orders in a second, how long they wait, what is full
+    Stats {
+        /// Its admin endpoint [default: the one of the configuration file, or the only one there]
+        #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
+        admin: Option<Admin>,
+        /// For how many seconds to look
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
+    },
+}
+
 /// `rhumb rib`
 #[derive(Debug, Default, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct RibArguments {
+    /// What else is done with RIBs than to run one
+    #[command(subcommand)]
+    pub command: Option<RibCommand>,
     /// UDP address to listen on [default: 0.0.0.0:7461]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,

@@ -3,6 +3,8 @@
 use rhumb_wire::rib::Refusal;
 use serde::Serialize;
 
+use crate::Waits;
+
 /// What a RIB did since it was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -39,6 +41,14 @@ pub struct Counters {
     pub members_removed: u64,
     /// Transactions written, for publishes and for the sweep.
     pub commits: u64,
+    /// Entries that were in memory when they were needed.
+    pub entries_at_hand: u64,
+    /// Entries that had to be read, and names that have none.
+    pub entries_read: u64,
+    /// How long look-ups were waited for that were answered.
+    pub look_ups_waited: Waits,
+    /// How long orders were waited for that were stored.
+    pub orders_waited: Waits,
     /// Requests and orders that waited for something to be read of a store elsewhere.
     pub parked: u64,
     /// What was read of it.

@@ -54,6 +54,7 @@ mod stepping;
 pub mod store;
 mod subscriptions;
 mod upward;
+mod waits;
 
 pub use admission::RefusedAsker;
 pub use config::Config;
@@ -73,3 +74,4 @@ pub use rib::verification::{Verdict, Verification};
 pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};
 pub use server::Server;
 pub use share::{Account, Footprint, Held, Moves, Share};
+pub use waits::Waits;

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use rhumb_link::{Endpoint, Event, LinkError, Peer, SessionId, Source};
 use rhumb_trust::{Access, Identity, Membership, Now, Removal, Standing};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
-use rhumb_wire::rib::RibResponse;
+use rhumb_wire::rib::{RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
 use crate::civil_clock::CivilClock;
@@ -65,6 +65,8 @@ struct ReturnPath {
     session: SessionId,
     asker: Name,
     tag: u32,
+    /// When it came.
+    since: Instant,
 }
 
 impl<S: Store> Server<S> {
@@ -115,7 +117,10 @@ impl<S: Store> Server<S> {
             let served = self.serve(from, datagram, now);
             batch.drop_datagram(index);
             match served {
-                Ok(Some((path, response))) => self.send(path, &response, now),
+                Ok(Some((path, response))) => {
+                    self.note_wait(&path, &response, now);
+                    self.send(path, &response, now);
+                }
                 Ok(None) => {}
                 Err(reason) => self.rib.counters.count_drop(reason),
             }
@@ -325,12 +330,14 @@ impl<S: Store> Server<S> {
         }
         while let Some((id, response)) = self.rib.poll_answer() {
             if let Some(path) = self.waiting.remove(&id) {
+                self.note_wait(&path, &response, now);
                 self.send(path, &response, now);
             }
         }
         while let Some(Push { asker, response }) = self.rib.poll_change(now) {
             if let Some(session) = self.endpoint.session_of(&asker) {
-                self.send(ReturnPath { session, asker, tag: 0 }, &response, now);
+                let path = ReturnPath { session, asker, tag: 0, since: now.instant };
+                self.send(path, &response, now);
             }
         }
     }
@@ -424,7 +431,7 @@ impl<S: Store> Server<S> {
         let limits = shown.filter(holds);
         let limits = limits.map_or(NameLimits::NONE, NameLimits::of);
         let asker = Asker { name: peer.name, max_answer_len, source, standing, limits };
-        let path = ReturnPath { session, asker: peer.name, tag: pdu.tag() };
+        let path = ReturnPath { session, asker: peer.name, tag: pdu.tag(), since: now.instant };
         match self.rib.handle_request(asker, pdu.data(), now.unix_s()) {
             Outcome::Answer(response) => Ok(Some((path, response))),
             Outcome::Staged(id) => {
@@ -434,6 +441,17 @@ impl<S: Store> Server<S> {
             // The directory has counted it.
             Outcome::Noted | Outcome::Dropped(_) => Ok(None),
         }
+    }
+
+    fn note_wait(&mut self, path: &ReturnPath, response: &RibResponse, now: Now) {
+        use RibResponseBody::{Absent, Found, Names, Stored};
+        let counters = &mut self.rib.counters;
+        let waits = match response.body {
+            Found { .. } | Absent(_) | Names { .. } => &mut counters.look_ups_waited,
+            Stored => &mut counters.orders_waited,
+            _ => return,
+        };
+        waits.note(now.instant.saturating_duration_since(path.since));
     }
 
     fn send(&mut self, path: ReturnPath, response: &RibResponse, now: Now) {

@@ -11,7 +11,7 @@ mod commands;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use rhumb_daemon::cli::{Command, CommandLine, TunArguments};
+use rhumb_daemon::cli::{Command, CommandLine, RibArguments, RibCommand, TunArguments};
 use rhumb_daemon::clock;
 use rhumb_daemon::config::{ConfigFile, NodeSettings};
 use rhumb_daemon::failure::{Failure, Outcome};
@@ -43,6 +43,9 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             let run = if domains { commands::demo::run_domains } else { commands::demo::run };
             run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
+        Command::Rib(RibArguments {
+            command: Some(RibCommand::Stats { admin, seconds }), ..
+        }) => commands::rib::stats(admin.clone(), *seconds, &file, form),
         Command::Rib(arguments) => commands::rib::run(&mut file.rib(arguments)?, with_parent, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
         Command::Name(arguments) => commands::name::run(arguments, form),

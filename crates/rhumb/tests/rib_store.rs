@@ -88,3 +88,21 @@ fn after_an_old_backup_the_newest_wins() {
     let (_fourth, fourth) = start_router(&place, "fourth.key", &remote(&ready));
     wait_until("the newest counts again", || answers(&place, &name, &fourth));
 }
+
+#[test]
+fn stats_tell_how_busy_a_rib_is_and_refuse_what_is_none() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let admin = network.rib_ready["admin"].as_str().unwrap();
+    let mut node = place.start(&["receive", "--router", &network.router()]);
+    node.next_object();
+    let stats = place.run(&["--json", "rib", "stats", "--admin", admin]).object();
+    assert_eq!((stats["stored_names"].as_u64(), stats["sessions"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(stats["store_failures"], 0);
+    let metrics = place.run(&["--json", "status", "--admin", admin]).object();
+    let waited = metrics["counters"]["orders_waited"]["below_ms"].as_array().unwrap();
+    let orders: u64 = waited.iter().map(|count| count.as_u64().unwrap()).sum();
+    assert!(orders >= 2, "{waited:?}");
+    let router = network.router_ready["admin"].as_str().unwrap();
+    place.run(&["rib", "stats", "--admin", router]).is_refused_with(&["router", "--admin"]);
+}

@@ -49,6 +49,28 @@ impl Metric {
         Self { name, help, kind: "gauge" }
     }
 
+    /// A metric of how often something took how long.
+    pub const fn histogram(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind: "histogram" }
+    }
+
+    /// The metric with how many took less than each of these many milliseconds and no less than the
+    /// one before, the last of them whatever they took, and the milliseconds of all together.
+    pub fn of_waits(self, below_ms: &[u64], sum_ms: u64) -> Reading {
+        let bounds = (0..below_ms.len()).map(|step| match step + 1 < below_ms.len() {
+            true => format!("{}", (1u64 << step) as f64 / 1e3),
+            false => "+Inf".to_owned(),
+        });
+        let mut all = 0;
+        let so_far = below_ms.iter().map(|count| {
+            all += count;
+            all
+        });
+        let mut values: Vec<(Cow<'static, str>, u64)> = bounds.map(Cow::from).zip(so_far).collect();
+        values.push(("sum".into(), sum_ms));
+        Reading { metric: self, key: Some("le"), values }
+    }
+
     /// The metric with its only value.
     pub fn is(self, value: impl TryInto<u64>) -> Reading {
         Reading { metric: self, key: None, values: vec![("".into(), number(value))] }
@@ -88,6 +110,10 @@ impl Snapshot {
         let mut text = String::new();
         for Reading { metric: Metric { name, help, kind }, key, values } in &self.metrics {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            if *kind == "histogram" {
+                let _ = write_histogram(&mut text, name, values);
+                continue;
+            }
             for (label, value) in values {
                 let _ = match key {
                     Some(key) => writeln!(text, "{name}{{{key}=\"{label}\"}} {value}"),
@@ -99,6 +125,20 @@ impl Snapshot {
     }
 }
 
+/// Buckets, their sum in seconds, and how many there were: as the format wants histograms.
+fn write_histogram(
+    text: &mut String,
+    name: &str,
+    values: &[(Cow<'static, str>, u64)],
+) -> std::fmt::Result {
+    let Some(((_, sum_ms), buckets)) = values.split_last() else { return Ok(()) };
+    for (bound, count) in buckets {
+        writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {count}")?;
+    }
+    writeln!(text, "{name}_sum {}", *sum_ms as f64 / 1e3)?;
+    writeln!(text, "{name}_count {}", buckets.last().map_or(0, |(_, count)| *count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,13 +147,23 @@ mod tests {
     fn the_text_is_what_prometheus_reads() {
         const DROPPED: Metric = Metric::counter("rhumb_x_dropped_pdus_total", "Dropped.");
         const FILL: Metric = Metric::gauge("rhumb_x_fill", "Fill.");
-        let metrics = vec![DROPPED.by_reason([("too_big", 3)]), FILL.is(4_usize)];
+        const WAITS: Metric = Metric::histogram("rhumb_x_wait_seconds", "Waits.");
+        let metrics = vec![
+            DROPPED.by_reason([("too_big", 3)]),
+            FILL.is(4_usize),
+            WAITS.of_waits(&[5, 1, 2], 2500),
+        ];
         let snapshot = Snapshot { status: Value::Null, metrics };
         assert_eq!(
             snapshot.prometheus_text(),
             "# HELP rhumb_x_dropped_pdus_total Dropped.\n# TYPE rhumb_x_dropped_pdus_total counter\n\
              rhumb_x_dropped_pdus_total{reason=\"too_big\"} 3\n\
-             # HELP rhumb_x_fill Fill.\n# TYPE rhumb_x_fill gauge\nrhumb_x_fill 4\n"
+             # HELP rhumb_x_fill Fill.\n# TYPE rhumb_x_fill gauge\nrhumb_x_fill 4\n\
+             # HELP rhumb_x_wait_seconds Waits.\n# TYPE rhumb_x_wait_seconds histogram\n\
+             rhumb_x_wait_seconds_bucket{le=\"0.001\"} 5\n\
+             rhumb_x_wait_seconds_bucket{le=\"0.002\"} 6\n\
+             rhumb_x_wait_seconds_bucket{le=\"+Inf\"} 8\n\
+             rhumb_x_wait_seconds_sum 2.5\nrhumb_x_wait_seconds_count 8\n"
         );
     }
 }

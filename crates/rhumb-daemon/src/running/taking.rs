@@ -275,10 +275,13 @@ impl Asker {
         // goes on meanwhile.
         let mut receiving = JoinSet::new();
         receiving.spawn(work(Waiting(wants), told));
+        let mut has_refused = false;
         loop {
             let said = tokio::select! {
                 biased;
-                Some(wanted) = wanted.recv() => self.have_done(wanted).await,
+                Some(wanted) = wanted.recv() => {
+                    self.have_done(wanted).await.map(|refuses| has_refused = refuses)
+                }
                 Some(done) = receiving.join_next() => {
                     let word = match done {
                         Ok(Ok(report)) => Word::Received {
@@ -297,8 +300,13 @@ impl Asker {
                     let bytes = *arrived.borrow_and_update();
                     say(&mut self.0, &Word::Arrived { bytes }).await
                 }
-                // He says nothing unless he is asked.
-                _ = self.0.read_u8() => return,
+                // He says nothing unless he is asked; what he has refused is told all the same.
+                _ = self.0.read_u8() => {
+                    if has_refused {
+                        let _ = tokio::time::timeout(FAREWELL, receiving.join_next()).await;
+                    }
+                    return;
+                }
             };
             if said.is_err() {
                 return;
@@ -306,8 +314,8 @@ impl Asker {
         }
     }
 
-    /// Has him do something; fails when he is gone.
-    async fn have_done(&mut self, wanted: Wanted) -> io::Result<()> {
+    /// Has him do something, and says whether he refuses or cannot; fails when he is gone.
+    async fn have_done(&mut self, wanted: Wanted) -> io::Result<bool> {
         let Wanted { word, bytes, parts, done } = wanted;
         say(&mut self.0, &word).await?;
         self.0.write_all(&bytes).await?;
@@ -326,8 +334,9 @@ impl Asker {
             }
         }
         let answer: Done = serde_json::from_str(&line_of(&mut self.0).await?)?;
+        let refuses = answer.problem.is_some();
         let _ = done.send(answer.problem.map_or(Ok(answer.found), |it| Err(it.kind().into())));
-        Ok(())
+        Ok(refuses)
     }
 }
 
@@ -466,5 +475,7 @@ fn other_version() -> Failure {
 
 /// More than a node writes at once.
 const LONGEST_PART: usize = 1 << 20;
+/// How long a sender is told of a refusal by a command that has ended.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Of what is there from before, so many parts are read before they are hashed.
 const PARTS_AHEAD: usize = 4;

@@ -254,6 +254,7 @@ impl<S: Store> Rib<S> {
 
     /// A second has passed.
     pub(crate) fn pass_second(&mut self) {
+        [self.counters.entries_at_hand, self.counters.entries_read] = self.store.uses();
         let awaited = self.store.store().awaited();
         if awaited.is_some_and(Awaited::pass_second) {
             self.store.forget_all();

@@ -19,18 +19,22 @@ pub(crate) struct Cached<S> {
     hot: Generations<Name, Arc<Entry>>,
     /// What was asked for since the last look, and is not at hand.
     missed: Vec<Read>,
+    /// Entries that were in memory, and those that were not.
+    uses: [u64; 2],
 }
 
 impl<S: Store> Cached<S> {
     pub(crate) fn new(mut store: S, bound: usize) -> Self {
         let least = if store.awaited().is_some() { LEAST_AWAITED } else { 0 };
-        Self { store, hot: Generations::new(bound.max(least)), missed: Vec::new() }
+        Self { store, hot: Generations::new(bound.max(least)), missed: Vec::new(), uses: [0; 2] }
     }
 
     pub(crate) fn entry(&mut self, name: &Name) -> Result<Option<Arc<Entry>>, RibError> {
         if let Some(entry) = self.hot.get_mut(name) {
+            self.uses[0] += 1;
             return Ok(Some(entry.clone()));
         }
+        self.uses[1] += 1;
         let entry = self.store.entry(name);
         let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
         let entry = Arc::new(entry);
@@ -71,6 +75,11 @@ impl<S: Store> Cached<S> {
             self.missed.push(read);
         }
         result
+    }
+
+    /// How many entries were in memory when they were asked for, and how many were not.
+    pub(crate) fn uses(&self) -> [u64; 2] {
+        self.uses
     }
 
     /// Whether something was asked for since the last look, and is not at hand.

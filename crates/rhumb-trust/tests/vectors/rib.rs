@@ -288,7 +288,7 @@ fn refusals(parties: &Parties, file: &mut File) {
         }),
         ("store, cut short", vec![6, 0, 0, 0, 7, 1, 2, 3]),
         ("refusal 0", vec![4, 0, 0, 0, 7, 0]),
-        ("refusal 12", vec![4, 0, 0, 0, 7, 12]),
+        ("refusal 13", vec![4, 0, 0, 0, 7, 13]),
         ("absent, of no certificate", vec![2, 0, 0, 0, 7, 0]),
         ("absent, of a route", not_an_absence),
         ("changed to nothing", nothing),

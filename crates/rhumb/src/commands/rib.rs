@@ -27,11 +27,13 @@ mod exchange;
 mod fullness;
 mod keeper;
 mod report;
+mod stats;
 
 use cluster::InCluster;
 use exchange::AtExchange;
 use fullness::Fullness;
 use keeper::{InFile, Keeper};
+pub(crate) use stats::run as stats;
 
 /// Runs the command.
 pub(crate) fn run(settings: &mut RibSettings, with_parent: bool, form: Form) -> Outcome {

@@ -209,6 +209,10 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
         STORE_FAILURES.is(counters.store_failures),
         CHANGES.by("fate", changes),
         SUBSCRIPTIONS.is(server.subscriptions()),
+        ENTRIES
+            .by("from", [("memory", counters.entries_at_hand), ("store", counters.entries_read)]),
+        LOOK_UP_WAITS.of_waits(&counters.look_ups_waited.below_ms, counters.look_ups_waited.sum_ms),
+        ORDER_WAITS.of_waits(&counters.orders_waited.below_ms, counters.orders_waited.sum_ms),
         REFUSED.by_reason(refusals(server)),
         DROPPED_REQUESTS.by_reason(counters.drops()),
         DROPPED_DATAGRAMS.by_reason(server.endpoint().drops().iter()),
@@ -324,6 +328,21 @@ const CHANGES: Metric =
     Metric::counter("rhumb_rib_told_changes_total", "Changes told to subscribers, by fate.");
 /// Names that routers use now, times the routers that use them.
 const SUBSCRIPTIONS: Metric = Metric::gauge("rhumb_rib_subscriptions", "Subscriptions to changes.");
+/// Many from the `store` and few from `memory`: more names are in use than `memory_mib` has room for.
+const ENTRIES: Metric = Metric::counter(
+    "rhumb_rib_used_entries_total",
+    "Entries that answers needed, by where they were.",
+);
+/// Beyond the first step are those that waited for the domain around, or for a cluster.
+const LOOK_UP_WAITS: Metric = Metric::histogram(
+    "rhumb_rib_look_up_wait_seconds",
+    "How long look-ups were waited for that were answered.",
+);
+/// A commit's time, and that of the signatures before it.
+const ORDER_WAITS: Metric = Metric::histogram(
+    "rhumb_rib_order_wait_seconds",
+    "How long orders to publish were waited for that were stored.",
+);
 /// Anything but zero needs a look at disk and log.
 const STORE_FAILURES: Metric =
     Metric::counter("rhumb_rib_store_failures_total", "Failures of the store.");
