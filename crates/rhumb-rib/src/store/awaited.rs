@@ -176,7 +176,8 @@ impl Store for Awaited {
         self.held.get(account).map(|it| it.value).ok_or(RibError::NotAtHand)
     }
 
-    /// Nothing is written from here: [`Commit::writes`](crate::Commit::writes) says what to write.
+    /// Nothing is written from here: [`Commit::changes`](crate::Commit::changes) says what is to
+    /// be.
     fn commit(&mut self, _: &[Change]) -> Result<Vec<Name>, RibError> {
         Err(RibError::NotAtHand)
     }

@@ -328,7 +328,8 @@ const CHANGES: Metric =
     Metric::counter("rhumb_rib_told_changes_total", "Changes told to subscribers, by fate.");
 /// Names that routers use now, times the routers that use them.
 const SUBSCRIPTIONS: Metric = Metric::gauge("rhumb_rib_subscriptions", "Subscriptions to changes.");
-/// Many from the `store` and few from `memory`: more names are in use than `memory_mib` has room for.
+/// Many from the `store` and few from `memory`: more names are in use than `memory_mib` has room
+/// for.
 const ENTRIES: Metric = Metric::counter(
     "rhumb_rib_used_entries_total",
     "Entries that answers needed, by where they were.",
