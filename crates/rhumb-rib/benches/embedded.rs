@@ -178,7 +178,13 @@ impl World {
         self.names[rank.min(self.names.len() - 1)]
     }
 
+    /// Begins a session anew: one that is not used ends while the other world has its turn.
+    fn connect(&mut self) {
+        self.client = Client::connect(self.serving.address, self.client.rib);
+    }
+
     fn round(&mut self) -> [(&'static str, f64); 3] {
+        self.connect();
         // What the caches hold after a while.
         let warm = Duration::from_millis(500);
         self.ask_for(warm);
@@ -219,6 +225,7 @@ impl World {
 
     /// How long look-ups take that come at this rate.
     fn waits(&mut self, per_s: f64) -> Waits {
+        self.connect();
         let begin = Instant::now();
         let (mut sent, mut waited) = (0u64, Vec::new());
         while begin.elapsed() < 2 * SLICE {
