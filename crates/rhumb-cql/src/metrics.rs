@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rhumb_rib::RibError;
+use rhumb_rib::{RibError, Waits};
 
 /// What was asked of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub struct Counts {
     /// All other failures.
     pub failed: u64,
     /// Reads by how long they took: below 1 ms, 2 ms, 4 ms and so on, and the rest.
-    pub read_ms: [u64; STEPS],
+    pub read_ms: [u64; Waits::STEPS],
     /// Commits by how long they took, as reads.
-    pub commit_ms: [u64; STEPS],
+    pub commit_ms: [u64; Waits::STEPS],
 }
 
 #[derive(Debug, Default)]
@@ -55,8 +55,8 @@ pub(crate) struct Metrics {
     too_slow: AtomicU64,
     without_quorum: AtomicU64,
     failed: AtomicU64,
-    read_ms: [AtomicU64; STEPS],
-    commit_ms: [AtomicU64; STEPS],
+    read_ms: [AtomicU64; Waits::STEPS],
+    commit_ms: [AtomicU64; Waits::STEPS],
 }
 
 impl Metrics {
@@ -66,7 +66,7 @@ impl Metrics {
             Kind::Write => (&self.commits, &self.commit_ms),
         };
         let Err(error) = result else {
-            add_one(&histogram[step_of(took)]);
+            add_one(&histogram[Waits::step_of(took)]);
             return add_one(count);
         };
         add_one(match error {
@@ -79,7 +79,8 @@ impl Metrics {
 
     pub(crate) fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let all = |counts: &[AtomicU64; STEPS]| std::array::from_fn(|step| of(&counts[step]));
+        let all =
+            |counts: &[AtomicU64; Waits::STEPS]| std::array::from_fn(|step| of(&counts[step]));
         Counts {
             reads: of(&self.reads),
             commits: of(&self.commits),
@@ -100,25 +101,9 @@ pub(crate) fn add_one(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The first step whose bound, a power of two, it is below.
-fn step_of(took: Duration) -> usize {
-    let bits = u128::BITS - took.as_millis().leading_zeros();
-    (bits as usize).min(STEPS - 1)
-}
-
-/// Up to 8 seconds, and the rest.
-const STEPS: usize = 15;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_step_ends_at_a_power_of_two() {
-        let of_ms = |ms| step_of(Duration::from_millis(ms));
-        assert_eq!([0, 1, 2, 3, 4, 7, 8].map(of_ms), [0, 1, 2, 2, 3, 3, 4]);
-        assert_eq!([8191, 8192, 1 << 40].map(of_ms), [13, 14, 14]);
-    }
 
     #[test]
     fn each_error_is_counted_by_its_kind() {

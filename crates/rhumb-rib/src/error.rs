@@ -127,8 +127,8 @@ pub enum RibError {
     },
     /// The store's tables are those of an older version.
     #[error(
-        "keyspace {keyspace} has tables of format {found}, and this version needs {wanted}; have \
-             them changed once (`--create-schema`), or run the older version"
+        "keyspace {keyspace} has tables of format {found}, and this version needs {wanted}; name \
+             another keyspace and have tables made there (`--create-schema`), or run the older version"
     )]
     SchemaOlder {
         /// Where they are.

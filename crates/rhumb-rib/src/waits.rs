@@ -6,17 +6,25 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Waits {
     /// Below 1 ms, 2 ms, 4 ms and so on, and the rest.
-    pub below_ms: [u64; STEPS],
+    pub below_ms: [u64; Self::STEPS],
     /// Of all together.
     pub sum_ms: u64,
 }
 
 impl Waits {
+    /// How many steps there are: up to 8 seconds, and the rest.
+    pub const STEPS: usize = 15;
+
+    /// The first step whose bound, a power of two, it is below.
+    pub fn step_of(wait: Duration) -> usize {
+        let bits = u128::BITS - wait.as_millis().leading_zeros();
+        (bits as usize).min(Self::STEPS - 1)
+    }
+
     pub(crate) fn note(&mut self, wait: Duration) {
-        let ms = wait.as_millis();
-        let step = (u128::BITS - ms.leading_zeros()) as usize;
-        self.below_ms[step.min(STEPS - 1)] += 1;
-        self.sum_ms = self.sum_ms.saturating_add(u64::try_from(ms).unwrap_or(u64::MAX));
+        self.below_ms[Self::step_of(wait)] += 1;
+        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.sum_ms = self.sum_ms.saturating_add(ms);
     }
 
     /// How many there were.
@@ -25,20 +33,20 @@ impl Waits {
     }
 }
 
-/// Up to 8 seconds, and the rest.
-const STEPS: usize = 15;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_step_ends_at_a_power_of_two() {
+        let of_ms = |ms| Waits::step_of(Duration::from_millis(ms));
+        assert_eq!([0, 1, 2, 3, 4, 7, 8].map(of_ms), [0, 1, 2, 2, 3, 3, 4]);
+        assert_eq!([8191, 8192, 1 << 40].map(of_ms), [13, 14, 14]);
         let mut waits = Waits::default();
         for ms in [0, 1, 3, 4, 8191, 8192, 1 << 40] {
             waits.note(Duration::from_millis(ms));
         }
-        let mut expected = [0; STEPS];
+        let mut expected = [0; Waits::STEPS];
         for step in [0, 1, 2, 3, 13, 14, 14] {
             expected[step] += 1;
         }

@@ -411,6 +411,25 @@ pub(crate) fn emit_locator(locator: Locator, out: &mut Vec<u8>) {
     out.extend_from_slice(&locator.0.port().to_be_bytes());
 }
 
+/// Reads how something of this type begins that is signed as certificates are and is none: zeros
+/// stand where those have their scope and what else they need.
+pub(crate) fn read_beginning(
+    reader: &mut Reader<'_>,
+    own_type: u8,
+    field: &'static str,
+) -> Result<(), WireError> {
+    match reader.u8()? {
+        VERSION => {}
+        version => return Err(WireError::UnknownVersion(version)),
+    }
+    let found = reader.u8()?;
+    if found != own_type {
+        return Err(WireError::UnknownVariant { field: "certificate type", value: found });
+    }
+    reader.zero("scope")?;
+    reader.zero(field)
+}
+
 /// Bytes in a signature of either algorithm.
 pub const SIGNATURE_LEN: usize = 64;
 /// The longest chain anybody verifies; also the most certificates one message carries.

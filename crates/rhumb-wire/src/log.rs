@@ -28,7 +28,7 @@
 //! | 32 | a bit for each of the 256 of a position: at which of them the way branches |
 //! | 32 each | for each such bit, from the first on, the hash of the other side |
 
-use crate::certificate::{SIGNATURE_LEN, SIGNING_CONTEXT, VERSION};
+use crate::certificate::{SIGNATURE_LEN, SIGNING_CONTEXT, VERSION, read_beginning};
 use crate::reader::Reader;
 use crate::{Name, WireError};
 
@@ -98,16 +98,7 @@ impl Head {
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        match reader.u8()? {
-            VERSION => {}
-            version => return Err(WireError::UnknownVersion(version)),
-        }
-        match reader.u8()? {
-            TYPE => {}
-            value => return Err(WireError::UnknownVariant { field: "certificate type", value }),
-        }
-        reader.zero("scope")?;
-        reader.zero("head")?;
+        read_beginning(reader, TYPE, "head")?;
         let [epoch, began_ms, made_ms, names] =
             [reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?];
         let rib = reader.name()?;

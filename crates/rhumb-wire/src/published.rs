@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::certificate::{SIGNATURE_LEN, SIGNING_CONTEXT, VERSION};
+use crate::certificate::{SIGNATURE_LEN, SIGNING_CONTEXT, VERSION, read_beginning};
 use crate::reader::Reader;
 use crate::{Name, WireError};
 
@@ -61,16 +61,7 @@ impl PublishedNames {
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        match reader.u8()? {
-            VERSION => {}
-            version => return Err(WireError::UnknownVersion(version)),
-        }
-        match reader.u8()? {
-            TYPE => {}
-            value => return Err(WireError::UnknownVariant { field: "certificate type", value }),
-        }
-        reader.zero("scope")?;
-        reader.zero("certificate")?;
+        read_beginning(reader, TYPE, "certificate")?;
         let sequence = reader.u64()?;
         let (not_before_s, not_after_s) = (reader.u64()?, reader.u64()?);
         if not_before_s > not_after_s {

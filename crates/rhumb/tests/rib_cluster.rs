@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cassandra::{Cassandra, cluster};
 use crate::harness::{Place, Running, remote};
+use crate::rib_store::{answers, start_router, wait_until};
 
 /// Far less than a lease of ten minutes.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -28,27 +29,6 @@ fn start_rib(place: &Place, number: usize, store: &str, further: &[&str]) -> (Ru
     let mut rib = place.start(&[&arguments[..], further].concat());
     let ready = rib.next_object_within(DEADLINE);
     (rib, remote(&ready))
-}
-
-fn start_router(place: &Place, key: &str, ribs: &[&str]) -> (Running, String) {
-    place.keygen("router", key);
-    let mut arguments = vec!["router", "--listen", "127.0.0.1:0", "--key", key];
-    ribs.iter().for_each(|rib| arguments.extend(["--rib", rib]));
-    let mut router = place.start(&arguments);
-    let ready = remote(&router.next_object());
-    (router, ready)
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < DEADLINE, "{what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
-fn answers(place: &Place, name: &str, router: &str) -> bool {
-    place.run(&["ping", name, "--count", "1", "--router", router]).code == 0
 }
 
 #[test]

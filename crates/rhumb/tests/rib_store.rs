@@ -24,15 +24,16 @@ pub(crate) fn start_rib(place: &Place, address: &Value) -> (Running, Value) {
     (rib, ready)
 }
 
-fn start_router(place: &Place, key: &str, rib: &str) -> (Running, String) {
+pub(crate) fn start_router(place: &Place, key: &str, ribs: &[&str]) -> (Running, String) {
     place.keygen("router", key);
-    let any = "127.0.0.1:0";
-    let mut router = place.start(&["router", "--listen", any, "--key", key, "--rib", rib]);
+    let mut arguments = vec!["router", "--listen", "127.0.0.1:0", "--key", key];
+    ribs.iter().for_each(|rib| arguments.extend(["--rib", rib]));
+    let mut router = place.start(&arguments);
     let ready = remote(&router.next_object());
     (router, ready)
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < DEADLINE, "{what}");
@@ -40,7 +41,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn answers(place: &Place, name: &str, router: &str) -> bool {
+pub(crate) fn answers(place: &Place, name: &str, router: &str) -> bool {
     place.run(&["ping", name, "--count", "1", "--router", router]).code == 0
 }
 
@@ -58,7 +59,7 @@ fn a_rib_that_lost_its_disk_is_told_everything_anew() {
         place.run(&["--json", "status", "--admin", admin]).object()["stored_names"] == 2
     });
     // Another router finds it there.
-    let (_other, other) = start_router(&place, "other.key", &remote(&ready));
+    let (_other, other) = start_router(&place, "other.key", &[&remote(&ready)]);
     wait_until("the name is found", || answers(&place, &name, &other));
 }
 
@@ -67,7 +68,7 @@ fn after_an_old_backup_the_newest_wins() {
     let place = Place::new();
     let network = Network::start(&place);
     let rib = remote(&network.rib_ready);
-    let (_second, second) = start_router(&place, "second.key", &rib);
+    let (_second, second) = start_router(&place, "second.key", &[&rib]);
     let made = place.keygen("node", "mover.key");
     let start = |router: &str| place.start(&["receive", "--key", "mover.key", "--router", router]);
     let mut before = start(&network.router());
@@ -80,12 +81,12 @@ fn after_an_old_backup_the_newest_wins() {
     before.kill();
     let mut after = start(&second);
     after.next_object();
-    let (_third, third) = start_router(&place, "third.key", &remote(&ready));
+    let (_third, third) = start_router(&place, "third.key", &[&remote(&ready)]);
     wait_until("the name is found where it went", || answers(&place, &name, &third));
     rib_again.kill();
     fs::copy(place.path("backup"), place.path("rib.redb")).unwrap();
     let (_rib, ready) = start_rib(&place, &network.rib_ready["address"]);
-    let (_fourth, fourth) = start_router(&place, "fourth.key", &remote(&ready));
+    let (_fourth, fourth) = start_router(&place, "fourth.key", &[&remote(&ready)]);
     wait_until("the newest counts again", || answers(&place, &name, &fourth));
 }
 

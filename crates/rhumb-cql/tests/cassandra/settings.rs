@@ -59,8 +59,8 @@ key_cache_size: 8MiB
 networking_cache_size: 32MiB
 concurrent_compactors: 1
 auto_snapshot: false
-read_request_timeout: 2000ms
-write_request_timeout: 2000ms
+read_request_timeout: 5000ms
+write_request_timeout: 5000ms
 phi_convict_threshold: 12
 "#
     );

@@ -178,10 +178,12 @@ pub(crate) fn with_cluster(test: impl AsyncFnOnce(&mut Cassandra)) {
     }
 }
 
-/// Another server of the same cluster.
+/// Another server of the same cluster. It waits longer than nodes wait for each other: what a test
+/// asks is answered also where the machine has much else to do.
 pub(crate) async fn connect(cluster: &Cassandra) -> Cluster {
-    let connected = Cluster::connect(&cluster.address(KEYSPACE), Options::default()).await;
-    connected.expect("a connection")
+    let mut options = Options::default();
+    options.patience = Duration::from_secs(15);
+    Cluster::connect(&cluster.address(KEYSPACE), options).await.expect("a connection")
 }
 
 pub(crate) const KEYSPACE: &str = "rib";

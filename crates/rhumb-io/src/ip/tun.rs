@@ -204,12 +204,10 @@ impl Tun {
                         self.counters.receive_malformed += 1;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_final(&error) => return Err(error),
-                Err(_) => {
-                    self.counters.receive_errors += 1;
-                    break;
+                Err(error) => {
+                    if !self.may_read_on(error)? {
+                        break;
+                    }
                 }
             }
         }
@@ -249,6 +247,20 @@ impl Tun {
         Ok(fate)
     }
 
+    /// Whether to read on after a failure: a signal came. Otherwise nothing is there, or whatever
+    /// it is passes.
+    fn may_read_on(&mut self, error: io::Error) -> io::Result<bool> {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Ok(false),
+            io::ErrorKind::Interrupted => Ok(true),
+            _ if is_final(&error) => Err(error),
+            _ => {
+                self.counters.receive_errors += 1;
+                Ok(false)
+            }
+        }
+    }
+
     /// Receives what is next, one packet or many, behind those in the
     /// batch. Returns how many; 0 when it was none.
     fn receive_one(&mut self, packets: &mut IpBatch) -> io::Result<usize> {
@@ -282,12 +294,10 @@ impl IpIo for Tun {
                     let bytes = (before..packets.len()).map(|it| packets.packet(it).len() as u64);
                     self.counters.received_bytes += bytes.sum::<u64>();
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_final(&error) => return Err(error),
-                Err(_) => {
-                    self.counters.receive_errors += 1;
-                    break;
+                Err(error) => {
+                    if !self.may_read_on(error)? {
+                        break;
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@
 //!
 //! What counts on an account is read now and then, and moved in between by what is written here:
 //! so an account may be seen smaller than it is by what other directories of the same store have
-//! written in the last two seconds.
+//! written in the last seconds; and longer where it takes the store long to count.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;

@@ -40,7 +40,6 @@ use redb::{
     Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable,
     ReadableTableMetadata, StorageError, TableDefinition,
 };
-use rhumb_link::Source;
 use rhumb_trust::Removal;
 use rhumb_wire::Name;
 
@@ -251,7 +250,7 @@ impl Store for Embedded {
     }
 
     fn held(&mut self, account: &Account) -> Result<Held, RibError> {
-        let key = account_key(account);
+        let key = account.key();
         self.with(|tables| {
             let held = tables.accounts.get(key.as_slice())?;
             Ok(held.map_or_else(Held::default, |held| held_of(held.value())))
@@ -336,7 +335,7 @@ fn count(
     moves: &Moves,
 ) -> Result<(), redb::Error> {
     for (account, moved) in moves.iter() {
-        let key = account_key(account);
+        let key = account.key();
         let before = accounts.get(key.as_slice())?.map(|held| held_of(held.value()));
         match before.unwrap_or_default().moved_by(*moved) {
             Held { names: 0, .. } => accounts.remove(key.as_slice())?,
@@ -348,18 +347,6 @@ fn count(
 
 fn held_of((names, bytes): (u64, u64)) -> Held {
     Held { names, bytes }
-}
-
-fn account_key(account: &Account) -> Vec<u8> {
-    match account {
-        Account::Publisher(name) => [&[1], &name.0[..]].concat(),
-        Account::Admitted => vec![2],
-        Account::Strangers => vec![3],
-        Account::Source(Source::V4(address)) => [&[4], &address[..]].concat(),
-        Account::StrangersCapsules => vec![5],
-        Account::Source(Source::V6(site)) => [&[6], &site[..]].concat(),
-        Account::Below(name) => [&[7], &name.0[..]].concat(),
-    }
 }
 
 /// Sees to it that the file is there and nobody else's to read or write.

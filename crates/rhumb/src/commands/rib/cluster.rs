@@ -165,10 +165,9 @@ impl Keeper<Awaited> for InCluster {
     }
 
     fn fetch(&mut self, server: &mut Server<Awaited>) {
-        let commits = std::iter::from_fn(|| server.poll_commit()).map(Task::Write);
-        let commits: Vec<Task> = commits.collect();
-        let reads = std::iter::from_fn(|| server.poll_read()).map(Task::Read);
-        for task in commits.into_iter().chain(reads) {
+        let next =
+            || server.poll_commit().map(Task::Write).or_else(|| server.poll_read().map(Task::Read));
+        for task in std::iter::from_fn(next) {
             // It ends with us.
             let _ = self.tasks.send(task);
         }
