@@ -10,7 +10,8 @@
 //! 5. A RIB that has another store than before is told everything anew: `stores`.
 //! 6. RIBs tell who was removed from domains: `removals`.
 //! 7. What RIBs say is compared, and who is proven wrong is asked last: `words`, `conduct`.
-//! 8. `take_answered` pairs a response with its question; a response that pairs with none is not
+//! 8. Answers are held against what RIBs' logs say, and logs against each other: `logs`.
+//! 9. `take_answered` pairs a response with its question; a response that pairs with none is not
 //!    believed. When the switch has verified it, it says so: `settle`, `deny` or `fail`.
 //!
 //! A RIB tells those who asked when something changes, for as long as the session lasts that they
@@ -19,6 +20,7 @@
 
 mod conduct;
 mod inquiries;
+mod logs;
 mod publications;
 mod removals;
 mod replica;
@@ -38,6 +40,7 @@ use crate::Remote;
 use crate::doubts::Doubts;
 use crate::table::{Fill, Table};
 use inquiries::{Inquiries, Step};
+use logs::Logs;
 use publications::Publications;
 use removals::Walks;
 use replica::Replica;
@@ -45,6 +48,7 @@ use stores::Stores;
 use words::Words;
 
 pub use conduct::{Conduct, Fault, Suspicion};
+pub use logs::LogCounts;
 pub use publications::{Kind, PublishOutcome, Slot};
 pub use words::Checks;
 
@@ -60,6 +64,7 @@ pub struct Directory {
     stores: Stores,
     walks: Walks,
     words: Words,
+    logs: Logs,
     /// Of each RIB.
     conducts: Vec<Conduct>,
     /// When which question is to be looked at again.
@@ -103,6 +108,10 @@ pub enum Question {
     Check(Name, usize),
     /// Whether this RIB takes what another one, or itself, has shown of a name.
     Show(Name, usize),
+    /// What this RIB's log says of a name.
+    Prove(Name, usize),
+    /// How one head of this RIB's log leads to another.
+    Link(usize),
 }
 
 impl Question {
@@ -160,6 +169,7 @@ impl Directory {
             stores: Stores::new(ribs.len()),
             walks: Walks::new(ribs.len()),
             words: Words::new(ribs.len()),
+            logs: Logs::new(ribs.len()),
             conducts: vec![Conduct::default(); ribs.len()],
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
@@ -224,6 +234,7 @@ impl Directory {
         self.stores.closed(index);
         self.walks.closed(index);
         self.words.forget(index);
+        self.logs.closed(index);
         for question in self.inquiries.asked_of(index) {
             let step = self.inquiries.note_failed(&question, index);
             self.take(question, step, now);
@@ -237,6 +248,11 @@ impl Directory {
     /// The number of the RIB at the other end of a session.
     pub fn is_rib(&self, session: SessionId) -> bool {
         self.replicas.iter().any(|rib| rib.session() == Some(session))
+    }
+
+    /// The session with the RIB of this number.
+    pub fn session_of(&self, index: usize) -> Option<SessionId> {
+        self.replicas.get(index)?.session()
     }
 
     /// How long the RIB that is asked first takes to answer, if it ever did.
@@ -332,6 +348,8 @@ impl Directory {
                 | Question::Removals(_)
                 | Question::Check(..)
                 | Question::Show(..)
+                | Question::Prove(..)
+                | Question::Link(_)
         ) {
             return Answered::Question(question, replica);
         }
@@ -433,7 +451,9 @@ impl Directory {
             | Question::Store(_)
             | Question::Removals(_)
             | Question::Check(..)
-            | Question::Show(..) => return false,
+            | Question::Show(..)
+            | Question::Prove(..)
+            | Question::Link(_) => return false,
         };
         let next = self
             .replicas
@@ -617,6 +637,7 @@ impl Directory {
         }
         self.ask_stores_again(now);
         self.ask_removals_again(now);
+        self.prove_again(now);
         for (replica, slot) in self.publications.take_backlog(now) {
             self.send_publication(slot, replica, now);
         }
@@ -633,6 +654,7 @@ impl Directory {
             .chain(backlog)
             .chain(self.stores.due())
             .chain(self.walks.due())
+            .chain(self.logs.due())
             .min()
     }
 

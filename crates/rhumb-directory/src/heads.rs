@@ -64,6 +64,22 @@ impl Heads {
         self.newest.get(rib).map(|head| &*head)
     }
 
+    /// The same, which does not count as a use.
+    pub fn peek(&self, rib: &Name) -> Option<&Head> {
+        self.newest.peek(rib).map(|head| &**head)
+    }
+
+    /// The newest heads of all RIBs.
+    pub fn all_newest(&self) -> impl Iterator<Item = &Head> {
+        self.newest.iter().map(|(_, head)| &**head)
+    }
+
+    /// Knows this head in place of another one of the same RIB, from which nobody leads to it any
+    /// more.
+    pub fn begin_anew(&mut self, head: Verified<Head>) {
+        self.newest.insert(head.rib, head);
+    }
+
     /// What proves that a RIB has told different things to different askers, if anything does.
     pub fn fork(&self, rib: &Name) -> Option<&Fork> {
         self.forks.peek(rib)

@@ -24,8 +24,8 @@ mod table;
 
 pub use chance::Chance;
 pub use directory::{
-    Answered, Checks, Conduct, Directory, Fault, Kind, NoAnswer, PublishOutcome, Question, Slot,
-    Suspicion,
+    Answered, Checks, Conduct, Directory, Fault, Kind, LogCounts, NoAnswer, PublishOutcome,
+    Question, Slot, Suspicion,
 };
 pub use eviction::Eviction;
 pub use heads::{Fork, Heads, Taken};

@@ -157,7 +157,8 @@ impl Bench {
         };
         let log = &self.log;
         round.proof = each(&self.holders, |(holder, route)| {
-            let (head, path) = log.path(&holder.name(), [route]).expect("it is there");
+            let path = log.path(&holder.name(), [route]).expect("it is there");
+            let head = log.head().expect("it was made");
             let mut out = Vec::new();
             head.emit(&mut out);
             path.emit(&mut out);
@@ -168,9 +169,7 @@ impl Bench {
         let paths: Vec<_> = self
             .holders
             .iter()
-            .filter_map(|(holder, route)| {
-                Some((holder.name(), log.path(&holder.name(), [route])?.1))
-            })
+            .filter_map(|(holder, route)| Some((holder.name(), log.path(&holder.name(), [route])?)))
             .collect();
         round.check = each(&paths, |(name, path)| {
             assert!(held_of(&head, name, path).is_some_and(|held| held.len() == 1));
@@ -195,7 +194,7 @@ impl Bench {
     /// Bytes of a head and a way: on average, and at most.
     fn proof_bytes(&self) -> (f64, usize) {
         let path = |(holder, route): &(Identity, Certificate)| {
-            self.log.path(&holder.name(), [route]).map(|(_, path)| Head::LEN + path.emitted_len())
+            self.log.path(&holder.name(), [route]).map(|path| Head::LEN + path.emitted_len())
         };
         let all: Vec<usize> = self.holders.iter().filter_map(path).collect();
         let sum: usize = all.iter().sum();

@@ -51,6 +51,9 @@ pub struct Config {
     pub strangers_percent: u8,
     /// Most names whose entries one publisher was the last to change.
     pub max_names_per_publisher: u64,
+    /// Whether it keeps a log of all that it holds, for those who ask for proofs: 80 bytes of memory
+    /// for each name.
+    pub keeps_log: bool,
     /// Most bytes of data in an answer.
     pub max_answer_len: usize,
     /// Most entries kept in memory in front of the store.
@@ -95,6 +98,7 @@ impl Default for Config {
             max_bytes: MAX_BYTES,
             strangers_percent: STRANGERS_PERCENT,
             max_names_per_publisher: MAX_NAMES_PER_PUBLISHER,
+            keeps_log: false,
             max_answer_len: MAX_ANSWER_LEN,
             cached_entries: CACHED_ENTRIES,
             cached_absences: CACHED_ABSENCES,

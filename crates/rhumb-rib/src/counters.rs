@@ -55,6 +55,10 @@ pub struct Counters {
     pub reads: u64,
     /// Changes by others of the same store that were heard of.
     pub heard_changes: u64,
+    /// Heads of the log that were made.
+    pub heads_made: u64,
+    /// Proofs shown of what the log says.
+    pub proofs_shown: u64,
     /// Failures of the store.
     pub store_failures: u64,
     /// Entries that the sweep made smaller or removed.

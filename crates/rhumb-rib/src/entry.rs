@@ -133,6 +133,12 @@ impl Entry {
         self.route.held().into_iter().chain(&self.several)
     }
 
+    /// All statements of the holder's that are kept, in an order that is always the same.
+    pub(crate) fn statements(&self) -> impl Iterator<Item = &Certificate> {
+        let others = [&self.locator, &self.export, &self.withdrawal];
+        self.held_routes().chain(others.into_iter().filter_map(Register::held))
+    }
+
     /// The locator in force, if any.
     pub fn locator(&self, now_s: u64) -> Option<&Certificate> {
         self.locator.in_force(now_s)

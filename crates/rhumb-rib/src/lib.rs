@@ -70,6 +70,7 @@ pub use neighbours::{
 };
 pub use rhumb_directory::{Conduct, Fault, Remote};
 pub use rib::commit::{Commit, Committed};
+pub use rib::logged::LogState;
 pub use rib::verification::{Verdict, Verification};
 pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};
 pub use server::Server;

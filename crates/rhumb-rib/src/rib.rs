@@ -14,6 +14,7 @@
 
 mod climb;
 pub(crate) mod commit;
+pub(crate) mod logged;
 mod parked;
 mod pass_up;
 mod place;
@@ -36,6 +37,7 @@ use rhumb_wire::rib::{
 use rhumb_wire::{Metadata, Name, Statement};
 
 use self::commit::{Staged, StagedRemovals, UnderWay};
+use self::logged::Logged;
 use self::parked::Parked;
 use self::publish::NotTaken;
 pub(crate) use self::reach::Reach;
@@ -83,6 +85,8 @@ pub struct Rib<S> {
     pub(crate) beyond: Option<Box<Beyond>>,
     /// The domains beside its own, if there are any.
     pub(crate) reach: Option<Box<Reach>>,
+    /// The log of what it holds, if it keeps one.
+    pub(crate) logged: Option<Box<Logged>>,
     /// Whose turn it is to be verified.
     pub(crate) told_is_next: bool,
     /// Those that wait for an answer and get none.
@@ -198,6 +202,7 @@ impl<S: Store> Rib<S> {
             taken_up: None,
             beyond: None,
             reach: None,
+            logged: None,
             told_is_next: false,
             abandoned: Vec::new(),
             subscriptions: Subscriptions::new(Bounds {
@@ -288,6 +293,10 @@ impl<S: Store> Rib<S> {
                 self.outcome_of(id, taken)
             }
             RibRequestBody::LookUpNames(owner) => self.look_up_names(asker, id, owner, now_s),
+            RibRequestBody::Prove(name) => self.prove(&asker, id, name, now_s),
+            RibRequestBody::WayBack { began_ms, from, to } => {
+                self.show_way_back(&asker, id, (began_ms, from, to), now_s)
+            }
             RibRequestBody::WhichStore => {
                 let body = RibResponseBody::Store(self.config.store);
                 Outcome::Answer(RibResponse { id, body })
@@ -377,9 +386,10 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    /// When [`Rib::poll_change`] may have something.
+    /// When [`Rib::poll_change`] may have something, or [`Rib::advance`] something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.pushes.poll_timeout()
+        let log = self.logged.as_ref().and_then(|logged| logged.due());
+        self.pushes.poll_timeout().into_iter().chain(log).min()
     }
 
     /// What bounds it.

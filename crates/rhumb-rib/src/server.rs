@@ -39,8 +39,8 @@ use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 use crate::civil_clock::CivilClock;
 use crate::store::{Answer, Read, Store};
 use crate::{
-    Asker, Commit, Committed, Config, Counters, DropReason, Fill, NameLimits, OrderId, Outcome,
-    Push, RefusedAsker, Rib, RibError, Verdict, Verification,
+    Asker, Commit, Committed, Config, Counters, DropReason, Fill, LogState, NameLimits, OrderId,
+    Outcome, Push, RefusedAsker, Rib, RibError, Verdict, Verification,
 };
 
 /// A directory that serves requests over secure sessions.
@@ -87,6 +87,7 @@ impl<S: Store> Server<S> {
         let mut rib = Rib::new(identity, store, config);
         endpoint.set_access(rib.access().clone(), now);
         rib.look_beyond(now.instant);
+        rib.keep_log(now);
         Ok(Self {
             endpoint,
             rib,
@@ -264,6 +265,11 @@ impl<S: Store> Server<S> {
     /// When the store cannot be read.
     pub fn fill(&mut self) -> Result<Fill, RibError> {
         self.rib.fill()
+    }
+
+    /// How its log is, if it keeps one.
+    pub fn log_state(&self) -> Option<LogState> {
+        self.rib.log_state()
     }
 
     /// What bounds it.

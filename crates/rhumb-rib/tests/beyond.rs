@@ -380,7 +380,7 @@ fn of_two_ribs_around_the_one_that_withholds_is_found_out_and_the_other_is_belie
     let times = |at: usize| Fault::ALL.map(|fault| conducts[at].times(fault));
     assert_eq!(conducts[0].suspicion(net.now.instant).map(|it| it.fault), Some(Fault::Withheld));
     assert_eq!(times(0).iter().sum::<u64>(), conducts[0].times(Fault::Withheld));
-    assert_eq!((times(1), conducts[1].suspicion(net.now.instant)), ([0; 4], None));
+    assert_eq!((times(1), conducts[1].suspicion(net.now.instant)), ([0; 6], None));
 }
 
 /// So many look-ups of random names a second, for three seconds, by a stranger; whether what

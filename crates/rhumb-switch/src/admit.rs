@@ -100,6 +100,12 @@ impl Switch {
             Action::GroupAccept => self.handle_group_accept(from, pdu, now),
             Action::RibResponse => self.handle_rib_response(from, pdu, now),
             Action::Ping => self.answer_ping(from, pdu, now),
+            Action::Heads => {
+                if !self.is_refused(from, wanted(pdu.action(), for_us), now) {
+                    self.handle_heads(from, pdu, now);
+                }
+                None
+            }
             Action::Data
             | Action::Nack
             | Action::Pong

@@ -203,6 +203,7 @@ impl Switch {
             }
             Outcome::Expel { request, removal } => self.expelled(&request, removal, now),
             Outcome::Removals(heard) => self.removals_verified(heard, now),
+            Outcome::Head { about, result } => self.head_verified(about, result, now),
             Outcome::Handshake(done) => {
                 self.plane.link_mut().handle_handshake_done(done, now.instant);
             }

@@ -11,8 +11,11 @@ use rhumb_trust::{
     Chain, ChainError, Membership, Removal, StatementError, Verified, fingerprint_of, verify_chain,
     verify_statement,
 };
+use rhumb_wire::log::Head;
 use rhumb_wire::rib::Mark;
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
+
+use crate::heads::{Told, ToldHead};
 
 /// Work for a thread that may take its time.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub(crate) enum Task {
     Expel { request: HeldPdu, removal: Box<Removal> },
     /// Do domains take back what made these names their members, as a RIB tells?
     Removals(ToldRemovals),
+    /// Did this RIB sign the head of its log?
+    Head { told: ToldHead, rib: Arc<Metadata> },
     /// The next step of a handshake that somebody began.
     Handshake(HandshakeJob),
 }
@@ -102,6 +107,10 @@ pub(crate) enum Outcome {
         removal: Option<Verified<Removal>>,
     },
     Removals(HeardRemovals),
+    Head {
+        about: (usize, Told),
+        result: Result<Verified<Head>, StatementError>,
+    },
     Handshake(HandshakeDone),
 }
 
@@ -216,6 +225,10 @@ impl Job {
                 Outcome::Expel { request, removal: removal.verify(now_s).ok() }
             }
             Task::Removals(told) => Outcome::Removals(told.verify(now_s)),
+            Task::Head { told, rib } => {
+                let (about, result) = told.verify(&rib, now_s);
+                Outcome::Head { about, result }
+            }
             Task::Handshake(job) => Outcome::Handshake(job.run()),
         };
         Done { outcome, brought_at: self.brought_at }

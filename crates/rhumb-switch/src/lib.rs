@@ -48,6 +48,7 @@
 //! | `members` | per name, flow and PDU of a member: whether its domain leaves it that |
 //! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
 //! | `removals` | who is a member of a domain no longer |
+//! | `heads` | what RIBs' logs prove, and what routers tell each other of them |
 //! | `saved` | routes that outlive the process |
 //! | `status` | what a switch tells about itself |
 
@@ -72,6 +73,7 @@ mod grants;
 mod group_removals;
 mod groups;
 mod hand_over;
+mod heads;
 mod job;
 mod jobs;
 mod joining;
@@ -115,7 +117,7 @@ pub use fast_path::{FastPath, MAX_HAND_OVERS};
 pub use hand_over::{HandOver, Order};
 pub use job::{Done, Job};
 pub use reach::{Network, NotANetwork};
-pub use rhumb_directory::{Fault, Remote};
+pub use rhumb_directory::{Fault, LogCounts, Remote};
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{

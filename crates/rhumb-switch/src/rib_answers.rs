@@ -64,6 +64,9 @@ impl Switch {
             Answered::Question(Question::Show(name, _), replica) => {
                 self.handle_show_answered(from, (name, replica), body, now);
             }
+            Answered::Question(question @ (Question::Prove(..) | Question::Link(_)), replica) => {
+                self.handle_log_answer(from, (question, replica), body, now);
+            }
             Answered::Question(question, replica) => {
                 self.handle_answer(from, question, replica, body, now);
             }

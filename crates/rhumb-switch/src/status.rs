@@ -6,9 +6,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rhumb_directory::{Conduct, Fault, Fill};
+use rhumb_directory::{Conduct, Fault, Fill, Fork, LogCounts};
 use rhumb_link::Peer;
 use rhumb_trust::{Now, Removals};
+use rhumb_wire::log::Head;
 use rhumb_wire::{Certificate, Limits, Name, Role, Statement};
 use serde::{Serialize, Serializer};
 
@@ -163,6 +164,18 @@ pub struct RibStatus {
     pub behind: u64,
     /// How many rounds of questions it left without an answer in time.
     pub unanswered: u64,
+    /// How many heads its log had before the newest that is known; none where it keeps no log.
+    pub log_epoch: Option<u64>,
+    /// How many names that head is of.
+    pub log_names: Option<u64>,
+    /// Answers that its log was asked for, and confirmed.
+    pub proven: u64,
+    /// Answers of which its log has shown neither that nor the contrary: no fault.
+    pub unproven: u64,
+    /// What proves, to whoever has its metadata, that it tells different things to different askers:
+    /// two heads that it signed, in hexadecimal.
+    #[serde(serialize_with = "heads_in_hexadecimal")]
+    pub fork: Option<Fork>,
 }
 
 /// An upstream router as a switch sees it.
@@ -442,6 +455,28 @@ impl RibStatus {
             faults: Fault::ALL.map(|fault| (fault.as_str(), 0)),
             behind: 0,
             unanswered: 0,
+            log_epoch: None,
+            log_names: None,
+            proven: 0,
+            unproven: 0,
+            fork: None,
+        }
+    }
+
+    /// The same, and what is known of its log.
+    pub(crate) fn with_log(
+        self,
+        head: Option<&Head>,
+        fork: Option<&Fork>,
+        counts: LogCounts,
+    ) -> Self {
+        Self {
+            log_epoch: head.map(|head| head.epoch),
+            log_names: head.map(|head| head.names),
+            proven: counts.proven,
+            unproven: counts.unproven,
+            fork: fork.copied(),
+            ..self
         }
     }
 
@@ -476,6 +511,15 @@ impl CertificateStatus {
         let expires_in_s = certificate.not_after_s.saturating_sub(now.unix_s());
         Self { statement: certificate.statement, expires_in_s }
     }
+}
+
+fn heads_in_hexadecimal<S: Serializer>(fork: &Option<Fork>, to: S) -> Result<S::Ok, S::Error> {
+    let spelt = |head: &Head| {
+        let mut bytes = Vec::with_capacity(Head::LEN);
+        head.emit(&mut bytes);
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    fork.as_ref().map(|fork| [spelt(&fork.one), spelt(&fork.other)]).serialize(to)
 }
 
 fn by_reason<S: Serializer>(counts: &[(&str, u64)], to: S) -> Result<S::Ok, S::Error> {

@@ -160,6 +160,7 @@ impl Switch {
         while let Some((address, fault)) = self.directory.poll_fault() {
             self.plane.tell(Event::RibFault { address, fault });
         }
+        self.tell_heads(now);
         self.publish_behind(now);
         self.connect_due(now);
         self.choose_upstream(now);
@@ -208,10 +209,13 @@ impl Switch {
             ribs: self
                 .directory
                 .ribs(now.instant)
-                .zip(self.directory.conducts())
-                .map(|((address, session, silent_for), conduct)| {
-                    let rib = RibStatus::of(address, session.and_then(peer_name), silent_for);
-                    rib.with(conduct, now.instant)
+                .zip(self.directory.conducts().iter().zip(self.directory.log_counts()))
+                .map(|((address, session, silent_for), (conduct, counts))| {
+                    let name = session.and_then(peer_name);
+                    let rib = RibStatus::of(address, name, silent_for);
+                    let head = name.and_then(|name| self.directory.head_of(&name));
+                    let fork = name.and_then(|name| self.directory.fork(&name));
+                    rib.with(conduct, now.instant).with_log(head, fork, counts)
                 })
                 .collect(),
             upstreams: self

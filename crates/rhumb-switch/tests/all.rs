@@ -19,6 +19,7 @@ mod known_flows;
 mod labels;
 mod learning;
 mod limits;
+mod logs;
 mod misses;
 mod nested;
 mod path;

@@ -127,6 +127,11 @@ pub fn log(data: &[u8]) {
         assert_eq!(out, data);
     }
     out.clear();
+    if let Ok(heads) = Head::parse_list(data) {
+        Head::emit_list(&heads, &mut out);
+        assert_eq!(out, data);
+    }
+    out.clear();
     if let Ok(path) = MapPath::parse(data) {
         assert_eq!(path.emitted_len(), data.len());
         path.emit(&mut out);

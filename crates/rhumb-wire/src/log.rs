@@ -19,6 +19,8 @@
 //! | 100 | 32 | root of the tree of all heads before; zeros when there are none |
 //! | 132 | 64 | signature, as of a certificate |
 //!
+//! The data of a `Heads` PDU are a count (1 byte, 1 to 6), then as many heads.
+//!
 //! A way through the map, from the root to where a name is, or would be:
 //!
 //! | size | field |
@@ -85,6 +87,8 @@ pub enum PathEnd {
 impl Head {
     /// Bytes of a head.
     pub const LEN: usize = 132 + SIGNATURE_LEN;
+    /// Most heads in one PDU: as many as fit any path with its header and sealing.
+    pub const MAX_LIST: usize = 6;
 
     /// Parses a head that fills `bytes`.
     ///
@@ -95,6 +99,37 @@ impl Head {
         let head = Self::read(&mut reader)?;
         reader.finish()?;
         Ok(head)
+    }
+
+    /// Parses the data of a `Heads` PDU.
+    ///
+    /// # Errors
+    /// When `data` is not exactly a list of at least one head.
+    pub fn parse_list(data: &[u8]) -> Result<Vec<Self>, WireError> {
+        let mut reader = Reader::new(data);
+        let count = usize::from(reader.u8()?);
+        if count > Self::MAX_LIST {
+            return Err(WireError::TooLong { field: "heads", limit: Self::MAX_LIST });
+        }
+        if count == 0 {
+            return Err(WireError::NotCanonical("heads"));
+        }
+        let heads = (0..count).map(|_| Self::read(&mut reader)).collect::<Result<_, _>>()?;
+        reader.finish()?;
+        Ok(heads)
+    }
+
+    /// Appends the one encoding of a list, of at least one head.
+    ///
+    /// # Panics
+    /// When there are more than [`Head::MAX_LIST`].
+    pub fn emit_list(heads: &[Self], out: &mut Vec<u8>) {
+        assert!(
+            (1..=Self::MAX_LIST).contains(&heads.len()),
+            "more heads than a list holds, or none"
+        );
+        out.push(heads.len() as u8);
+        heads.iter().for_each(|head| head.emit(out));
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -201,6 +236,21 @@ impl MapPath {
         self.branches.iter().for_each(|(_, hash)| out.extend_from_slice(hash));
     }
 
+    /// A way, unless it is said that there is none to tell yet.
+    pub(crate) fn read_if_told(reader: &mut Reader<'_>) -> Result<Option<Self>, WireError> {
+        match reader.peek() {
+            Some(NOT_YET) => reader.u8().map(|_| None),
+            _ => Self::read(reader).map(Some),
+        }
+    }
+
+    pub(crate) fn emit_if_told(path: Option<&Self>, out: &mut Vec<u8>) {
+        match path {
+            Some(path) => path.emit(out),
+            None => out.push(NOT_YET),
+        }
+    }
+
     /// Bytes that [`MapPath::emit`] appends.
     pub fn emitted_len(&self) -> usize {
         let end = match &self.end {
@@ -228,13 +278,15 @@ fn read_fingerprints(reader: &mut Reader<'_>) -> Result<Vec<Hash>, WireError> {
 pub const NOTHING: Hash = [0; 32];
 /// Beside the types of certificates.
 const TYPE: u8 = 9;
+/// In the place of what is there at the end of a way.
+const NOT_YET: u8 = 3;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_head() -> impl Strategy<Value = Head> {
+    pub(crate) fn any_head() -> impl Strategy<Value = Head> {
         let hash = any::<Hash>;
         (any::<[u32; 4]>(), hash(), hash(), hash(), any::<[u8; SIGNATURE_LEN]>()).prop_map(
             |([epoch, began, lasts, names], rib, map, history, signature)| Head {
@@ -250,7 +302,7 @@ mod tests {
         )
     }
 
-    fn any_path() -> impl Strategy<Value = MapPath> {
+    pub(crate) fn any_path() -> impl Strategy<Value = MapPath> {
         let end = prop_oneof![
             prop::collection::vec(any::<Hash>(), 1..=MapPath::MAX_FINGERPRINTS)
                 .prop_map(PathEnd::Name),
@@ -268,6 +320,17 @@ mod tests {
             head.emit(&mut bytes);
             prop_assert_eq!(bytes.len(), Head::LEN);
             prop_assert_eq!(Head::parse(&bytes), Ok(head));
+        }
+
+        #[test]
+        fn a_list_of_heads_comes_back_as_it_was(
+            heads in prop::collection::vec(any_head(), 1..=Head::MAX_LIST),
+        ) {
+            let mut bytes = Vec::new();
+            Head::emit_list(&heads, &mut bytes);
+            prop_assert_eq!(Head::parse_list(&bytes), Ok(heads));
+            bytes.push(0);
+            prop_assert!(Head::parse_list(&bytes).is_err());
         }
 
         #[test]

@@ -362,6 +362,8 @@ pub enum Action {
     GroupRequest = 10,
     /// The answer to it.
     GroupAccept = 11,
+    /// Heads of RIBs' logs, from one router to the next: see [`crate::log`].
+    Heads = 12,
 }
 
 impl Action {
@@ -379,6 +381,7 @@ impl Action {
             9 => Self::FlowAccept,
             10 => Self::GroupRequest,
             11 => Self::GroupAccept,
+            12 => Self::Heads,
             value => return Err(WireError::UnknownVariant { field: "action", value }),
         })
     }

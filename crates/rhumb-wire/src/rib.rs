@@ -22,6 +22,8 @@
 //! | request: look up an address | 11 | the beginning of a name, 15 bytes |
 //! | request: publish names | 12 | metadata list, [list of names](crate::published) |
 //! | request: look up names | 13 | name: whose list |
+//! | request: prove | 14 | name: what the RIB's [log](crate::log) says of it |
+//! | request: way back | 15 | when the log began (8 bytes), an epoch (8 bytes), a later one (8 bytes): that the head of the first is among those before the head of the second |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
@@ -33,17 +35,22 @@
 //! | response: removals | 9 | the store (16 bytes), how far into it this goes (8 bytes), a count (1 byte, at most 8), then for each a metadata list and a certificate list |
 //! | response: domains | 10 | revision (8 bytes), whether nothing follows (1 byte, 0 or 1), a count (1 byte, at most 16), then for each the domain, a length (2 bytes) and an offer, by ascending names |
 //! | response: names | 11 | metadata list, list of names |
+//! | response: proof | 12 | a head, then a way through its map; or 3 (1 byte) while a change of the name waits for the next head |
+//! | response: way back | 13 | a count (1 byte, at most 64), then as many hashes |
 //!
 //! The level is how many domains further out the answer was found: 0 in the RIB's own, which the
 //! kinds without it say. A metadata list is a count (1 byte), then per item a length (2 bytes)
 //! and the encoding. Certificates travel as in every PDU. Nothing in an
 //! answer is to be believed before it is verified.
 
-use std::fmt;
+mod refusal;
 
+use crate::log::{Hash, Head, MapPath};
 use crate::offer::{Offered, emit_offered, read_offered};
 use crate::reader::Reader;
 use crate::{Certificate, Metadata, Name, PublishedNames, Statement, WireError};
+
+pub use refusal::Refusal;
 
 /// Pairs an answer with its question, or an acknowledgement with its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,6 +129,17 @@ pub enum RibRequestBody {
     },
     /// Who was removed from the RIB's domain since; and to be told, from now on, of who is next.
     Removals(Mark),
+    /// What the RIB's log says of a name.
+    Prove(Name),
+    /// That of two heads of the RIB's log the earlier one is among those before the later one.
+    WayBack {
+        /// Which log of the RIB's it is.
+        began_ms: u64,
+        /// The epoch of the earlier one.
+        from: u64,
+        /// That of the later one.
+        to: u64,
+    },
 }
 
 /// How far somebody has heard of removals: so many of those that a store was told. The number means
@@ -211,36 +229,15 @@ pub enum RibResponseBody {
         /// The list.
         published: PublishedNames,
     },
-}
-
-/// Why a RIB refuses an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Refusal {
-    /// The request cannot be read.
-    Malformed = 1,
-    /// The metadata of an issuer is not known and was not sent along.
-    UnknownIssuer = 2,
-    /// A signature does not verify.
-    BadSignature = 3,
-    /// A certificate has expired.
-    Expired = 4,
-    /// A certificate is not yet valid.
-    NotYetValid = 5,
-    /// A certificate lasts longer than this RIB stores.
-    LifetimeTooLong = 6,
-    /// A newer statement is stored.
-    Superseded = 7,
-    /// A statement of this kind cannot be published.
-    NotPublishable = 8,
-    /// The store is full, or this session has used up its share.
-    QuotaExceeded = 9,
-    /// The store failed; try again.
-    StoreFailed = 10,
-    /// The RIB does not serve who asks, or an issuer.
-    NotAuthorised = 11,
-    /// The RIB, or its store, has too much to do; ask another one, or later.
-    Overloaded = 12,
+    /// The newest head of the RIB's log, and what it says of the name that was asked about.
+    Proof {
+        /// Of the log as it was within the last second.
+        head: Head,
+        /// The way to the name; none while a change of the name waits for the next head.
+        path: Option<MapPath>,
+    },
+    /// The way from a head back to an earlier one: at most [`MAX_WAY_BACK`] hashes.
+    WayBack(Vec<Hash>),
 }
 
 impl RibRequest {
@@ -278,6 +275,14 @@ impl RibRequest {
                 published: PublishedNames::read(&mut reader)?,
             },
             13 => RibRequestBody::LookUpNames(reader.name()?),
+            14 => RibRequestBody::Prove(reader.name()?),
+            15 => {
+                let [began_ms, from, to] = [reader.u64()?, reader.u64()?, reader.u64()?];
+                if from >= to {
+                    return Err(WireError::NotCanonical("epochs"));
+                }
+                RibRequestBody::WayBack { began_ms, from, to }
+            }
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
         reader.finish()?;
@@ -340,6 +345,16 @@ impl RibRequest {
             RibRequestBody::Removals(since) => {
                 emit_head(8, self.id, out);
                 emit_mark(since, out);
+            }
+            RibRequestBody::Prove(name) => {
+                emit_head(14, self.id, out);
+                out.extend_from_slice(&name.0);
+            }
+            RibRequestBody::WayBack { began_ms, from, to } => {
+                emit_head(15, self.id, out);
+                for number in [began_ms, from, to] {
+                    out.extend_from_slice(&number.to_be_bytes());
+                }
             }
         }
     }
@@ -408,6 +423,11 @@ impl RibResponse {
                 metadata: Metadata::read_list(&mut reader)?,
                 published: PublishedNames::read(&mut reader)?,
             },
+            12 => RibResponseBody::Proof {
+                head: Head::read(&mut reader)?,
+                path: MapPath::read_if_told(&mut reader)?,
+            },
+            13 => RibResponseBody::WayBack(read_way_back(&mut reader)?),
             value => return Err(WireError::UnknownVariant { field: "response", value }),
         };
         reader.finish()?;
@@ -418,7 +438,7 @@ impl RibResponse {
     ///
     /// # Panics
     /// When a list has more than [`MAX_CHAIN`](crate::certificate::MAX_CHAIN) items, or there are
-    /// more than [`MAX_REMOVALS`].
+    /// more than [`MAX_REMOVALS`] or [`MAX_WAY_BACK`].
     pub fn emit(&self, out: &mut Vec<u8>) {
         match &self.body {
             RibResponseBody::Found { name, level, metadata, certificates }
@@ -468,6 +488,17 @@ impl RibResponse {
                 Metadata::emit_list(metadata, out);
                 published.emit(out);
             }
+            RibResponseBody::Proof { head, path } => {
+                emit_head(12, self.id, out);
+                head.emit(out);
+                MapPath::emit_if_told(path.as_ref(), out);
+            }
+            RibResponseBody::WayBack(hashes) => {
+                assert!(hashes.len() <= MAX_WAY_BACK, "more hashes than a way back has");
+                emit_head(13, self.id, out);
+                out.push(hashes.len() as u8);
+                out.extend_from_slice(hashes.as_flattened());
+            }
             RibResponseBody::Removals { to, removals } => {
                 assert!(removals.len() <= MAX_REMOVALS, "more removals than an answer holds");
                 emit_head(9, self.id, out);
@@ -479,79 +510,6 @@ impl RibResponse {
                 }
             }
         }
-    }
-}
-
-impl Refusal {
-    fn from_u8(value: u8) -> Result<Self, WireError> {
-        Ok(match value {
-            1 => Self::Malformed,
-            2 => Self::UnknownIssuer,
-            3 => Self::BadSignature,
-            4 => Self::Expired,
-            5 => Self::NotYetValid,
-            6 => Self::LifetimeTooLong,
-            7 => Self::Superseded,
-            8 => Self::NotPublishable,
-            9 => Self::QuotaExceeded,
-            10 => Self::StoreFailed,
-            11 => Self::NotAuthorised,
-            12 => Self::Overloaded,
-            value => return Err(WireError::UnknownVariant { field: "refusal", value }),
-        })
-    }
-
-    /// All refusals.
-    pub const ALL: [Self; 12] = [
-        Self::Malformed,
-        Self::UnknownIssuer,
-        Self::BadSignature,
-        Self::Expired,
-        Self::NotYetValid,
-        Self::LifetimeTooLong,
-        Self::Superseded,
-        Self::NotPublishable,
-        Self::QuotaExceeded,
-        Self::StoreFailed,
-        Self::NotAuthorised,
-        Self::Overloaded,
-    ];
-
-    /// The refusal in a word or two of lower-case English, joined by `_`: for machines.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::UnknownIssuer => "unknown_issuer",
-            Self::BadSignature => "bad_signature",
-            Self::Expired => "expired",
-            Self::NotYetValid => "not_yet_valid",
-            Self::LifetimeTooLong => "lifetime_too_long",
-            Self::Superseded => "superseded",
-            Self::NotPublishable => "not_publishable",
-            Self::QuotaExceeded => "quota_exceeded",
-            Self::StoreFailed => "store_failed",
-            Self::NotAuthorised => "not_authorised",
-            Self::Overloaded => "overloaded",
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Malformed => "the request cannot be read",
-            Self::UnknownIssuer => "the metadata of an issuer is not known",
-            Self::BadSignature => "a signature does not verify",
-            Self::Expired => "a certificate has expired",
-            Self::NotYetValid => "a certificate is not yet valid",
-            Self::LifetimeTooLong => "a certificate lasts longer than is stored here",
-            Self::Superseded => "a newer statement is stored",
-            Self::NotPublishable => "a statement of this kind cannot be published",
-            Self::QuotaExceeded => "no room is left for this publisher",
-            Self::StoreFailed => "the store failed; try again",
-            Self::NotAuthorised => "the RIB does not serve this router or this name",
-            Self::Overloaded => "the RIB or its store has too much to do; try again",
-        })
     }
 }
 
@@ -588,6 +546,16 @@ fn read_removals(reader: &mut Reader<'_>) -> Result<Vec<RemovalLists>, WireError
         .collect()
 }
 
+fn read_way_back(reader: &mut Reader<'_>) -> Result<Vec<Hash>, WireError> {
+    let count = usize::from(reader.u8()?);
+    if count > MAX_WAY_BACK {
+        return Err(WireError::TooLong { field: "way back", limit: MAX_WAY_BACK });
+    }
+    (0..count).map(|_| reader.array()).collect()
+}
+
+/// A hash for each level of the tree of all heads, of which there are fewer than 2^64.
+pub const MAX_WAY_BACK: usize = 64;
 /// The most removals in one answer: more than fit a datagram of 1,500 bytes.
 pub const MAX_REMOVALS: usize = 8;
 /// Most ways to one name, of which its issuers say that each is one of several.
@@ -605,6 +573,7 @@ mod tests {
     use super::*;
     use crate::certificate::MAX_CHAIN;
     use crate::certificate::tests::{any_certificate, any_name};
+    use crate::log::tests::{any_head, any_path};
     use crate::metadata::MAX_LIST;
     use crate::offer::{MAX_OFFERED, tests::any_offer};
     use crate::published::tests::any_published;
@@ -660,6 +629,11 @@ mod tests {
             Just(RibRequestBody::WhichStore),
             any_mark().prop_map(RibRequestBody::Removals),
             any_name().prop_map(RibRequestBody::LookUpNames),
+            any_name().prop_map(RibRequestBody::Prove),
+            (any::<u64>(), any::<u32>(), 1..=u32::MAX).prop_map(|(began_ms, from, more)| {
+                let from = u64::from(from);
+                RibRequestBody::WayBack { began_ms, from, to: from + u64::from(more) }
+            }),
             (lists(), any_published()).prop_map(|((metadata, _), published)| {
                 RibRequestBody::PublishNames { metadata, published }
             }),
@@ -682,9 +656,13 @@ mod tests {
             }),
             Just(RibResponseBody::Stored),
             any::<[u8; 16]>().prop_map(|id| RibResponseBody::Store(StoreId(id))),
-            (1u8..=11).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
+            (1u8..=13).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
             any_certificate().prop_map(RibResponseBody::Superseded),
             any_removals(),
+            (any_head(), prop::option::of(any_path()))
+                .prop_map(|(head, path)| RibResponseBody::Proof { head, path }),
+            prop::collection::vec(any::<Hash>(), 0..=MAX_WAY_BACK)
+                .prop_map(RibResponseBody::WayBack),
             (lists(), any_published()).prop_map(|((metadata, _), published)| {
                 RibResponseBody::Names { metadata, published }
             }),
@@ -744,6 +722,20 @@ mod tests {
             let refused = RibResponse::parse(&found(level));
             assert_eq!(refused, Err(WireError::NotCanonical("level")));
         }
+    }
+
+    #[test]
+    fn a_way_back_is_to_an_earlier_head() {
+        let way = |from: u64, to: u64| {
+            let epochs = [5, from, to].map(u64::to_be_bytes);
+            RibRequest::parse(&[&[15, 0, 0, 0, 1], epochs.as_flattened()].concat())
+        };
+        assert!(way(3, 4).is_ok());
+        for to in [2, 3] {
+            assert_eq!(way(3, to), Err(WireError::NotCanonical("epochs")));
+        }
+        let too_long = WireError::TooLong { field: "way back", limit: MAX_WAY_BACK };
+        assert_eq!(RibResponse::parse(&[13, 0, 0, 0, 1, 65]), Err(too_long));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! here by kind, shown in `status`, and makes it the last to be asked for a while, and longer for
 //! each further time.
 //!
-//! INVARIANT: only what `words` has proven, or an answer with a bad signature, enters: neither a
+//! INVARIANT: only what `words` or `logs` has proven, or an answer with a bad signature, enters: neither a
 //! stranger nor a name's holder can bring it about. What is slow or behind is no fault.
 
 use std::fmt;
@@ -21,11 +21,22 @@ pub enum Fault {
     Withheld,
     /// It denied what it had itself shown, before and after.
     Contradicted,
+    /// It showed, before and after, what its log did not say in between.
+    Unlogged,
+    /// It signed heads of its log that do not follow each other.
+    Forked,
 }
 
 impl Fault {
     /// All of them, in the order of their counts.
-    pub const ALL: [Self; 4] = [Self::Forged, Self::Stale, Self::Withheld, Self::Contradicted];
+    pub const ALL: [Self; 6] = [
+        Self::Forged,
+        Self::Stale,
+        Self::Withheld,
+        Self::Contradicted,
+        Self::Unlogged,
+        Self::Forked,
+    ];
 
     /// Its label in status and metrics.
     pub fn as_str(self) -> &'static str {
@@ -34,6 +45,8 @@ impl Fault {
             Self::Stale => "stale",
             Self::Withheld => "withheld",
             Self::Contradicted => "contradicted",
+            Self::Unlogged => "unlogged",
+            Self::Forked => "forked",
         }
     }
 }
@@ -45,6 +58,8 @@ impl fmt::Display for Fault {
             Self::Stale => "it served an older statement than it had stored",
             Self::Withheld => "it denied a name whose statement it said it had stored",
             Self::Contradicted => "it denied a name that it had shown",
+            Self::Unlogged => "it showed what its own log does not say",
+            Self::Forked => "it signed two histories: it tells one this and another one that",
         })
     }
 }

@@ -187,6 +187,9 @@ impl Directory {
     ) {
         let Some((name, asked_at)) = self.asked_at(&question, replica) else { return };
         let is_check = matches!(question, Question::Check(..));
+        if is_check {
+            self.settle_dispute((name, replica), Some(certificate), asked_at, now);
+        }
         if !is_plain(certificate) || certificate.issuer != name {
             return;
         }
@@ -200,7 +203,7 @@ impl Directory {
         let denied = self.inquiries.deniers(&question);
         self.compare((name, replica), denied, is_check, now);
         if !is_check {
-            self.check_by_chance(name, replica, now);
+            self.check_by_chance(certificate, replica, now);
         }
     }
 
@@ -214,6 +217,9 @@ impl Directory {
     ) {
         let Some((name, asked_at)) = self.asked_at(&question, replica) else { return };
         let is_check = matches!(question, Question::Check(..));
+        if is_check {
+            self.settle_dispute((name, replica), None, asked_at, now);
+        }
         match self.words.word(name, replica) {
             Some(word) if !word.holds(absence) => {}
             Some(word) if asked_at < word.at || !is_plain(&word.certificate) => {}
@@ -267,7 +273,7 @@ impl Directory {
         self.check(name, replica, now);
     }
 
-    fn note_fault(&mut self, replica: usize, fault: Fault, now: Instant) {
+    pub(super) fn note_fault(&mut self, replica: usize, fault: Fault, now: Instant) {
         if let Some(conduct) = self.conducts.get_mut(replica) {
             conduct.note(fault, now);
         }
@@ -329,19 +335,23 @@ impl Directory {
         }
     }
 
-    fn check_by_chance(&mut self, name: Name, replica: usize, now: Instant) {
-        let ready = self.replicas.iter().enumerate().filter(|(_, rib)| rib.session().is_some());
-        let others: Vec<usize> = ready.map(|(at, _)| at).filter(|at| *at != replica).collect();
+    /// Puts the question to another RIB as well, and has the answer proven, of one in so many.
+    fn check_by_chance(&mut self, shown: &Certificate, replica: usize, now: Instant) {
         let Some(Checks { one_in, chance }) = &mut self.words.checks else { return };
-        if others.is_empty() || chance.below((*one_in).max(1) as usize) != 0 {
+        if chance.below((*one_in).max(1) as usize) != 0 {
             return;
         }
-        let other = others[chance.below(others.len())];
-        self.check(name, other, now);
+        let ready = self.replicas.iter().enumerate().filter(|(_, rib)| rib.session().is_some());
+        let others: Vec<usize> = ready.map(|(at, _)| at).filter(|at| *at != replica).collect();
+        if !others.is_empty() {
+            let other = others[chance.below(others.len())];
+            self.check(shown.issuer, other, now);
+        }
+        self.prove(shown, replica, now);
     }
 
     /// Asks one RIB alone.
-    fn check(&mut self, name: Name, replica: usize, now: Instant) {
+    pub(super) fn check(&mut self, name: Name, replica: usize, now: Instant) {
         let is_there = self.replicas[replica].session().is_some();
         if is_there && self.words.begin((name, replica), UnderWay { sent_at: now, shows: None }) {
             let body = RibRequestBody::LookUpRoute(name);

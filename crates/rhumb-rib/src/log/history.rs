@@ -60,13 +60,13 @@ impl History {
         self.hash_of(0, self.len).unwrap_or(NOTHING)
     }
 
-    /// The way from the root of all heads back to the one of this epoch: nothing if it is too long
-    /// ago, or not there.
-    pub fn back_to(&self, epoch: u64) -> Option<Vec<Hash>> {
-        if epoch >= self.len || self.len - epoch > KEPT {
+    /// The way from the root of the first `len` heads back to the one of this epoch: nothing if it
+    /// is too long ago, or not there.
+    pub fn way_back(&self, epoch: u64, len: u64) -> Option<Vec<Hash>> {
+        if epoch >= len || len > self.len || self.len - epoch > KEPT {
             return None;
         }
-        let (mut from, mut to) = (0, self.len);
+        let (mut from, mut to) = (0, len);
         let mut back = Vec::new();
         while to - from > 1 {
             let middle = from + largest_below(to - from);
@@ -137,7 +137,7 @@ mod tests {
         for _ in 0..70 {
             let latest = head(&rib, &history, 7);
             for (epoch, earlier) in heads.iter().enumerate() {
-                let back = history.back_to(epoch as u64).unwrap();
+                let back = history.way_back(epoch as u64, latest.epoch).unwrap();
                 assert!(back.len() <= 7);
                 assert!(is_before(earlier, &latest, &back), "{epoch} of {}", heads.len());
                 assert!(!is_before(&latest, earlier, &back));
@@ -152,12 +152,20 @@ mod tests {
                     assert!(!is_before(earlier, &latest, &bent));
                 }
             }
-            assert_eq!(history.back_to(history.len()), None);
+            assert_eq!(history.way_back(latest.epoch, latest.epoch), None);
+            assert_eq!(history.way_back(0, latest.epoch + 1), None);
             history.push(&latest);
             heads.push(latest);
         }
+        // Between any two of them, too, and not only from the last one.
+        for (at, later) in heads.iter().enumerate() {
+            for earlier in &heads[..at] {
+                let back = history.way_back(earlier.epoch, later.epoch).unwrap();
+                assert!(is_before(earlier, later, &back), "{} of {at}", earlier.epoch);
+            }
+        }
         let other_log = head(&rib, &history, 8);
-        assert!(!is_before(&heads[0], &other_log, &history.back_to(0).unwrap()));
+        assert!(!is_before(&heads[0], &other_log, &history.way_back(0, 70).unwrap()));
     }
 
     #[test]
@@ -171,7 +179,10 @@ mod tests {
         for epoch in 0..far {
             history.push(&of(epoch));
         }
-        assert_eq!(history.back_to(far - KEPT - 1), None);
+        assert_eq!(history.way_back(far - KEPT - 1, far), None);
+        for (epoch, len) in [(far - KEPT, far - KEPT + 1), (far - 40_000, far - 20_000)] {
+            assert!(history.way_back(epoch, len).is_some(), "{epoch} of {len}");
+        }
         let roots = Roots {
             epoch: far,
             began_ms: 0,
@@ -182,7 +193,7 @@ mod tests {
         };
         let latest = verify_head(rib.sign_head(roots).unwrap(), rib.metadata(), 0).unwrap();
         for epoch in (far - KEPT..far).step_by(997).chain([far - KEPT, far - 1]) {
-            let back = history.back_to(epoch).unwrap();
+            let back = history.way_back(epoch, far).unwrap();
             let signed =
                 Roots { epoch, began_ms: 0, made_ms: 0, names: 0, map: NOTHING, history: NOTHING };
             let signed = verify_head(rib.sign_head(signed).unwrap(), rib.metadata(), 0).unwrap();

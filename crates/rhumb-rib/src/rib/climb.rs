@@ -135,7 +135,7 @@ impl<S: Store> Rib<S> {
         self.abandoned.pop()
     }
 
-    /// Does whatever is to be done with the domain around, after anything happened.
+    /// Does whatever is to be done with the domain around, and for the log, after anything happened.
     pub fn advance(&mut self, now: Now) {
         while let Some((told, holds)) = self.beyond.as_mut().and_then(|it| it.verified.pop_front())
         {
@@ -152,6 +152,7 @@ impl<S: Store> Rib<S> {
         }
         self.advance_reach(now);
         self.pass_up(now);
+        self.advance_log(now);
     }
 
     /// Puts a question to the RIBs of the domain around.

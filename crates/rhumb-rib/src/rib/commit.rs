@@ -311,6 +311,9 @@ impl<S: Store> Rib<S> {
         let Some(UnderWay { changes, moved, purpose }) = self.under_way.take() else { return };
         let unwritten = committed.result.as_deref().unwrap_or_default();
         self.store.settle(&changes, committed.result.is_ok(), unwritten);
+        if committed.result.is_ok() {
+            self.log_changes(&changes, unwritten);
+        }
         match (committed.result, purpose) {
             (Ok(unwritten), Purpose::Orders(mut staged)) => {
                 self.counters.commits += 1;

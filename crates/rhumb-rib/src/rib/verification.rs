@@ -1,6 +1,6 @@
 //! Signatures to be checked by whoever has the time: of orders, of names, of removals, and those of
 //! what the domain around has said. The last take turns with the others, so that neither waits for
-//! a flood of the other.
+//! a flood of the other. Heads of the log are made here, too: one in a second goes before the rest.
 
 use rhumb_wire::Name;
 use rhumb_wire::rib::Refusal;
@@ -10,6 +10,7 @@ use super::publish::Unverified;
 use super::published::UnverifiedNames;
 use super::remove::{CheckedRemoval, UnverifiedRemoval};
 use crate::beyond::Told;
+use crate::log::{Made, Making};
 use crate::share::Payer;
 use crate::store::Store;
 
@@ -23,6 +24,7 @@ pub(crate) enum Task {
     Names(Box<UnverifiedNames>),
     Removal(Box<UnverifiedRemoval>),
     Told(Box<Told>),
+    Head(Box<Making>),
 }
 
 /// What became of a [`Verification`].
@@ -35,10 +37,11 @@ pub(super) enum Checked {
     Names(Box<UnverifiedNames>, Result<(), Refusal>),
     Removal(Box<CheckedRemoval>),
     Told(Box<Told>, bool),
+    Head(Box<Made>),
 }
 
 impl Verification {
-    /// Does the work: 60 µs for each certificate.
+    /// Does the work: 60 µs for each certificate, or for some ten names that changed.
     pub fn run(self) -> Verdict {
         Verdict(match self.0 {
             Task::Order(order) => {
@@ -54,6 +57,7 @@ impl Verification {
                 let holds = told.holds();
                 Checked::Told(told, holds)
             }
+            Task::Head(making) => Checked::Head(Box::new(making.run())),
         })
     }
 }
@@ -73,6 +77,9 @@ impl<S: Store> Rib<S> {
 
     /// The next signatures to be checked.
     pub fn poll_verification(&mut self) -> Option<Verification> {
+        if let Some(head) = self.logged.as_mut().and_then(|logged| logged.take_next()) {
+            return Some(Verification(head));
+        }
         self.told_is_next = !self.told_is_next;
         if self.told_is_next
             && let Some(told) = self.next_told()
@@ -96,7 +103,7 @@ impl<S: Store> Rib<S> {
     /// Takes back what became of a verification: an order is staged or refused, what the domain
     /// around said is believed or not when [`Rib::advance`] is called next.
     pub fn handle_verified(&mut self, verdict: Verdict) {
-        if !matches!(verdict.0, Checked::Told(..)) {
+        if !matches!(verdict.0, Checked::Told(..) | Checked::Head(_)) {
             self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
         }
         self.take_checked(verdict.0);
@@ -117,6 +124,7 @@ impl<S: Store> Rib<S> {
                 }
             }
             Checked::Removal(removal) => self.removal_verified(*removal),
+            Checked::Head(made) => self.head_made(*made),
             Checked::Told(told, holds) => {
                 if let Some(beyond) = &mut self.beyond {
                     beyond.verified.push_back((*told, holds));

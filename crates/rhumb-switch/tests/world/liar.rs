@@ -30,11 +30,14 @@ pub struct Liar {
     pub is_mute: bool,
     /// Questions it was asked, orders not counted.
     pub asked: usize,
+    /// Who is told of another world than all others, and that.
+    pub twin: Option<(Name, Rib<Memory>)>,
     endpoint: Endpoint,
     rib: Rib<Memory>,
     wire: Wire,
     address: SocketAddr,
     late: Vec<(Instant, SocketAddr, Vec<u8>)>,
+    tick_at: Instant,
 }
 
 impl Liar {
@@ -43,10 +46,31 @@ impl Liar {
         let link = rhumb_link::Config::default();
         let secret = world.secret();
         let endpoint = Endpoint::new(identity.clone(), link, secret, world.now.instant).unwrap();
-        let rib = Rib::new(identity.clone(), Memory::new(), rhumb_rib::Config::default());
+        let rib = rib_of(&identity, world.now);
+        let tick_at = world.now.instant;
+        let twin = None;
         let wire = world.network.endpoint(address).unwrap();
         let (delay, late) = (Duration::ZERO, Vec::new());
-        Self { identity, lie, delay, is_mute: false, asked: 0, endpoint, rib, wire, address, late }
+        let is_mute = false;
+        Self {
+            identity,
+            lie,
+            delay,
+            is_mute,
+            asked: 0,
+            twin,
+            endpoint,
+            rib,
+            wire,
+            address,
+            late,
+            tick_at,
+        }
+    }
+
+    /// Tells one asker of a world of its own, from now on.
+    pub fn deceive(&mut self, asker: Name, now: Now) {
+        self.twin = Some((asker, rib_of(&self.identity, now)));
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -55,11 +79,19 @@ impl Liar {
 
     pub fn poll_timeout(&self) -> Option<Instant> {
         let late = self.late.iter().map(|(at, ..)| *at);
-        late.chain(self.endpoint.poll_timeout()).chain(self.rib.poll_timeout()).min()
+        let own = [Some(self.tick_at), self.endpoint.poll_timeout(), self.rib.poll_timeout()];
+        late.chain(own.into_iter().flatten()).min()
     }
 
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
+        if self.tick_at <= now.instant {
+            self.tick_at = now.instant + Duration::from_secs(1);
+        }
+        for rib in self.twin.iter_mut().map(|(_, rib)| rib).chain([&mut self.rib]) {
+            rib.advance(now);
+            assert_eq!(rib.commit(), []);
+        }
     }
 
     pub fn step(&mut self, now: Now) -> usize {
@@ -104,12 +136,18 @@ impl Liar {
     fn answer(&mut self, name: Name, data: &[u8], now: Now) -> Option<RibResponse> {
         let request = RibRequest::parse(data).ok()?;
         let asker = Asker::admitted(name, 1300);
-        let truth = match self.rib.handle_request(asker, data, now.unix_s()) {
-            Outcome::Answer(response) => response,
-            Outcome::Staged(_) => self.rib.commit().pop()?,
-            _ => return None,
+        let is_order = matches!(request.body, RibRequestBody::Publish { .. });
+        let told = match &mut self.twin {
+            Some((deceived, twin)) if is_order || *deceived == name => {
+                Some(answer_of(twin, asker, data, now))
+            }
+            _ => None,
         };
-        if !matches!(request.body, RibRequestBody::Publish { .. }) {
+        let truth = match told {
+            Some(told) if !is_order => told?,
+            _ => answer_of(&mut self.rib, asker, data, now)?,
+        };
+        if !is_order {
             self.asked += 1;
         }
         let body = (self.lie)(&request.body, truth.body)?;
@@ -135,5 +173,21 @@ impl Liar {
         datagram.extend_from_slice(&[0; 16]);
         let to = self.endpoint.seal(session, &mut datagram, now.instant).unwrap();
         self.late.push((now.instant + self.delay, to, datagram));
+    }
+}
+
+fn rib_of(identity: &Arc<Identity>, now: Now) -> Rib<Memory> {
+    let mut config = rhumb_rib::Config::default();
+    config.keeps_log = true;
+    let mut rib = Rib::new(identity.clone(), Memory::new(), config);
+    rib.keep_log(now);
+    rib
+}
+
+fn answer_of(rib: &mut Rib<Memory>, asker: Asker, data: &[u8], now: Now) -> Option<RibResponse> {
+    match rib.handle_request(asker, data, now.unix_s()) {
+        Outcome::Answer(response) => Some(response),
+        Outcome::Staged(_) => rib.commit().pop(),
+        _ => None,
     }
 }

@@ -617,7 +617,9 @@ impl Stranger {
 impl RibStation {
     fn new(world: &mut World, address: SocketAddr) -> Self {
         let identity = world.identity(Role::Rib);
-        Self::with(world, address, identity, rhumb_rib::Config::default())
+        let mut config = rhumb_rib::Config::default();
+        config.keeps_log = true;
+        Self::with(world, address, identity, config)
     }
 
     fn with(
