@@ -310,7 +310,7 @@ class PduEncoding(Strictness):
         pdu = Pdu(pdus.DATA, A, B, b"data", 0x01020304)
         self.assertEqual(pdu.encode().hex(), "262a010100400004" "01020304" + A_HEX + B_HEX + "64617461")
         self.assert_one_encoding(pdu.encode(), Pdu.parse, Pdu.encode)
-        self.assert_refused(pdu.encode(), pdus.parse, [(0, 0), (1, 0), (2, 2), (3, 0), (3, 12), (4, 4), (4, 3), (4, 1)])
+        self.assert_refused(pdu.encode(), pdus.parse, [(0, 0), (1, 0), (2, 2), (3, 0), (3, 13), (4, 4), (4, 3), (4, 1)])
 
     def test_certificates_follow_the_data(self):
         route = Certificate(certificates.ROUTE, 5, 1000, 2000, A, B)
@@ -396,7 +396,7 @@ class RibEncoding(Strictness):
         self.assertEqual(store.encode().hex(), "0600000007" + bytes(range(16)).hex())
         for response in (found, absent, stored, refused, superseded, store):
             self.assert_one_encoding(response.encode(), rib.Response.parse, rib.Response.encode)
-        self.assert_refused(refused.encode(), rib.Response.parse, [(0, 5), (5, 0), (5, 13)])
+        self.assert_refused(refused.encode(), rib.Response.parse, [(0, 5), (5, 0), (5, 14)])
         self.assert_refused(absent.encode(), rib.Response.parse, [(5, 0), (7, certificates.ROUTE)])
 
 

@@ -8,13 +8,14 @@ import hmac
 import ipaddress
 import json
 import unittest
+from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from rhumb import certificates, chains, metadata, payloads, pdus, rib, sealed, transfers
-from rhumb.certificates import Certificate, Limits
+from rhumb import certificates, chains, log, metadata, payloads, pdus, rib, sealed, transfers
+from rhumb.certificates import SIGNATURE_LENGTH, SIGNED_PREFIX, Certificate, Limits
 from rhumb.datagrams import DTLS_FIRST_BYTES, Discovery, Initial, Retry
 from rhumb.errors import Malformed, RhumbError, Untrusted
 from rhumb.groups import GroupAccept, GroupRequest
@@ -400,11 +401,16 @@ class RibForm:
             if field == "offered":
                 fields[field] = [offered_fields(domain, offer) for domain, offer in value]
                 continue
+            if field in ("back", "epochs"):
+                fields[field] = [one.hex() if field == "back" else one for one in value]
+                continue
             fields[field] = hexes(value) if isinstance(value, tuple) else value
             if isinstance(value, Name):
                 fields[field] = str(value)
-            if isinstance(value, PublishedNames):
+            if isinstance(value, (PublishedNames, log.Head)):
                 fields[field] = value.encode().hex()
+            if field == "way":
+                fields[field] = log.encode_way(value).hex()
             if isinstance(value, bytes):
                 fields[field] = value.hex()
         return fields
@@ -421,9 +427,50 @@ class RibForm:
             "published": lambda text: PublishedNames.parse(bytes.fromhex(text)),
             "end": bool,
             "offered": lambda offered: tuple(offered_of(one) for one in offered),
+            "head": lambda text: log.Head.read(Reader(bytes.fromhex(text), "head")),
+            "way": lambda text: log.Way.read(Reader(bytes.fromhex(text), "way")),
+            "back": lambda texts: tuple(bytes.fromhex(text) for text in texts),
+            "epochs": tuple,
         }
         read_fields = {RENAMED.get(key, key): read.get(key, int)(value) for key, value in fields.items()}
         return self.message(**read_fields).encode()
+
+
+class HeadsForm:
+    def decode(self, octets, _):
+        heads = log.parse_heads(octets)
+        return {"heads": [{
+            "epoch": head.epoch,
+            "began_ms": head.began_ms,
+            "made_ms": head.made_ms,
+            "names": head.names,
+            "rib": str(head.rib),
+            "map": head.map.hex(),
+            "history": head.history.hex(),
+        } for head in heads]}
+
+    def encode(self, fields):
+        heads = []
+        for head in fields["heads"]:
+            rib_name = Name.from_text(head["rib"])
+            hashes = {key: bytes.fromhex(head[key]) for key in ("map", "history")}
+            unsigned = log.Head(**{**head, **hashes, "rib": rib_name})
+            signature = PRIVATE_KEYS[rib_name].sign(SIGNED_PREFIX + unsigned.encode()[:-SIGNATURE_LENGTH])
+            signed = replace(unsigned, signature=signature)
+            signed.verify(PARTIES[rib_name], head["made_ms"] / 1000)
+            heads.append(signed)
+        return log.encode_heads(heads)
+
+
+class ProofForm:
+    """A head, a way through its map, and what that says of a name."""
+
+    def decode(self, octets, given):
+        reader = Reader(octets, "proof")
+        head, way = log.Head.read(reader), log.Way.read(reader)
+        reader.end()
+        held = way.held(head, Name.from_text(given["name"]))
+        return {"name": given["name"], "held": [one.hex() for one in held]}
 
 
 class PayloadForm:
@@ -656,6 +703,8 @@ FORMS = {
         rib.LOOK_UP_ADDRESS: ("beginning",),
         rib.PUBLISH_NAMES: ("metadata", "published"),
         rib.LOOK_UP_NAMES: ("name",),
+        rib.PROVE: ("name",),
+        rib.ASK_WAY_BACK: ("began_ms", "epochs"),
     }),
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),
@@ -668,7 +717,11 @@ FORMS = {
         rib.REMOVALS: ("store", "position", "removals"),
         rib.DOMAINS: ("revision", "end", "offered"),
         rib.NAMES: ("metadata", "published"),
+        rib.PROOF: ("head", "way"),
+        rib.WAY_BACK: ("back",),
     }),
+    "heads": HeadsForm(),
+    "proof": ProofForm(),
     "half": HalfForm(),
     "payload": PayloadForm(),
     "offer": OfferForm(),

@@ -8,7 +8,7 @@ import unittest
 from dataclasses import replace
 
 from network import PATIENCE_S, Network, command_environment, polled
-from rhumb import certificates, groups, pdus, sealed
+from rhumb import certificates, groups, log, pdus, sealed
 from rhumb.dtls.client13 import Client13
 from rhumb.errors import Refused, SessionOver
 from rhumb.identity import Identity
@@ -237,6 +237,37 @@ class WithTheBinary(unittest.TestCase):
         self.assertEqual(rib.look_up(self.rust_name).path, (self.network.far.name,))
         self.assertEqual(rib.look_up_metadata(node.name), node.identity.metadata)
         self.assertIsNone(rib.look_up(Identity.generate().name))
+
+    def test_the_log_of_the_rib_says_what_it_answers(self):
+        node = self.join()
+        rib = RibClient.connect(self.network.rib.address, node.identity, self.network.rib.name)
+        self.addCleanup(rib.close)
+        (answered,) = rib.look_up_own(node.name)
+        first, held = self.proven(rib, node.name)
+        self.assertIn(log.fingerprint(answered), held)
+        self.assertEqual(self.proven(rib, Identity.generate().name)[1], ())
+        later, heads = self.join(), [first]
+        while len(heads) < 3:
+            head, held = self.proven(rib, later.name)
+            self.assertGreaterEqual(head.epoch, heads[-1].epoch)
+            if head.epoch > heads[-1].epoch:
+                heads.append(head)
+                later = self.join()
+        self.assertTrue(rib.is_before(heads[0], heads[1]))
+        self.assertTrue(rib.is_before(heads[0], heads[2]))
+        self.assertTrue(rib.is_before(heads[1], heads[2]))
+        with self.assertRaises(Refused):
+            rib.is_before(heads[0], replace(heads[2], began_ms=heads[2].began_ms + 1))
+
+    def proven(self, rib, name):
+        """What the log says, once that waits for no other head."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            head, held = rib.prove(name)
+            if held is not None:
+                return head, held
+            time.sleep(0.1)
+        raise AssertionError("the next head is never made")
 
     def test_epochs_that_were_skipped(self):
         node = self.join()

@@ -259,7 +259,7 @@ impl ConfigFile {
             store: self.store(flags)?,
             cluster: self.cluster(flags)?,
             limits: limits(raw.sessions_per_address, raw.handshakes_per_address),
-            store_limits: self.rib_limits()?,
+            store_limits: self.rib_limits(flags)?,
             max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
             access: self.access(Service::Rib, &flags.access)?,
             admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,

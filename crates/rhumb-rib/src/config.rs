@@ -51,8 +51,8 @@ pub struct Config {
     pub strangers_percent: u8,
     /// Most names whose entries one publisher was the last to change.
     pub max_names_per_publisher: u64,
-    /// Whether it keeps a log of all that it holds, for those who ask for proofs: 80 bytes of memory
-    /// for each name.
+    /// Whether it keeps a log of all that it holds, for those who ask for proofs: 80 bytes of
+    /// memory for each name.
     pub keeps_log: bool,
     /// Most bytes of data in an answer.
     pub max_answer_len: usize,

@@ -1,42 +1,25 @@
-//! Heads of RIBs' logs: what a RIB shows to prove an answer, and what routers tell each other so that
-//! no RIB can show one of them this and another one that.
+//! Heads of RIBs' logs: what a RIB shows to prove an answer, and what routers tell each other so
+//! that no RIB can show one of them this and another one that.
 //!
 //! 1. A proof that a RIB shows has a head; one that is not known is verified off the worker.
-//! 2. Once a minute, and whenever a RIB is found out, the newest heads go to other routers that there
-//!    are sessions with, [`MOST_TOLD`] at most and others the next time.
-//! 3. A head that another router tells of counts if it is of a RIB of ours: it is verified like work
-//!    that any peer brings, in turns, and its RIB has to show how it goes with the one that we know.
+//! 2. Once a minute, and whenever a RIB is found out, the newest heads go to other routers that
+//!    there are sessions with, [`MOST_TOLD`] at most and others the next time.
+//! 3. A head that another router tells of counts if it is of a RIB of ours: it is verified like
+//!    work that any peer brings, in turns, and its RIB has to show how it goes with the one that we
+//!    know.
 //!
 //! INVARIANT: what others tell changes nothing but what the RIB itself has signed. Heads of other
 //! RIBs are left, unread.
 
 use rhumb_directory::Question;
 use rhumb_link::SessionId;
-use rhumb_trust::log::verify_head;
 use rhumb_trust::{Now, StatementError, Verified};
-use rhumb_wire::log::{Head, MapPath};
+use rhumb_wire::log::Head;
 use rhumb_wire::rib::RibResponseBody;
 use rhumb_wire::{Action, Name, Pdu, PduHeader, Role};
 
-use crate::job::Task;
+use crate::job::{Task, Told, ToldHead};
 use crate::{DropReason, Switch};
-
-/// Who told of a head, and why.
-#[derive(Debug)]
-pub(crate) enum Told {
-    /// The RIB itself, of this number, to prove what it says of a name.
-    Proof { name: Name, path: Option<Box<MapPath>> },
-    /// The router on this session.
-    Router(SessionId),
-}
-
-/// A head to be verified.
-#[derive(Debug)]
-pub(crate) struct ToldHead {
-    pub(crate) replica: usize,
-    pub(crate) head: Box<Head>,
-    pub(crate) told: Told,
-}
 
 impl Switch {
     /// A RIB answers a question about its log.
@@ -141,18 +124,6 @@ impl Switch {
             let header = PduHeader::new(Action::Heads, self.name(), *name);
             self.send(*session, header, &data, &[], now);
         }
-    }
-}
-
-impl ToldHead {
-    /// Does the work: one signature.
-    pub(crate) fn verify(
-        self,
-        rib: &rhumb_wire::Metadata,
-        now_s: u64,
-    ) -> ((usize, Told), Result<Verified<Head>, StatementError>) {
-        let Self { replica, head, told } = self;
-        ((replica, told), verify_head(*head, rib, now_s))
     }
 }
 

@@ -7,15 +7,14 @@ use std::time::Instant;
 
 use rhumb_directory::Question;
 use rhumb_link::{HandshakeDone, HandshakeJob, SessionId};
+use rhumb_trust::log::verify_head;
 use rhumb_trust::{
     Chain, ChainError, Membership, Removal, StatementError, Verified, fingerprint_of, verify_chain,
     verify_statement,
 };
-use rhumb_wire::log::Head;
+use rhumb_wire::log::{Head, MapPath};
 use rhumb_wire::rib::Mark;
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
-
-use crate::heads::{Told, ToldHead};
 
 /// Work for a thread that may take its time.
 #[derive(Debug)]
@@ -170,6 +169,35 @@ impl ToldRemovals {
             removals.into_iter().filter_map(|removal| removal.verify(now_s).ok()).collect();
         let are_all_believed = all_are_some && believed.len() == all;
         HeardRemovals { from, to, believed, are_all_believed }
+    }
+}
+
+/// Who told of a head, and why.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The RIB itself, of this number, to prove what it says of a name.
+    Proof { name: Name, path: Option<Box<MapPath>> },
+    /// The router on this session.
+    Router(SessionId),
+}
+
+/// A head to be verified.
+#[derive(Debug)]
+pub(crate) struct ToldHead {
+    pub(crate) replica: usize,
+    pub(crate) head: Box<Head>,
+    pub(crate) told: Told,
+}
+
+impl ToldHead {
+    /// Does the work: one signature.
+    pub(crate) fn verify(
+        self,
+        rib: &Metadata,
+        now_s: u64,
+    ) -> ((usize, Told), Result<Verified<Head>, StatementError>) {
+        let Self { replica, head, told } = self;
+        ((replica, told), verify_head(*head, rib, now_s))
     }
 }
 

@@ -172,8 +172,8 @@ pub struct RibStatus {
     pub proven: u64,
     /// Answers of which its log has shown neither that nor the contrary: no fault.
     pub unproven: u64,
-    /// What proves, to whoever has its metadata, that it tells different things to different askers:
-    /// two heads that it signed, in hexadecimal.
+    /// What proves, to whoever has its metadata, that it tells different things to different
+    /// askers: two heads that it signed, in hexadecimal.
     #[serde(serialize_with = "heads_in_hexadecimal")]
     pub fork: Option<Fork>,
 }

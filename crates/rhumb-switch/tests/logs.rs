@@ -1,6 +1,6 @@
-//! RIBs that keep logs: what one shows and its log does not say is proven against it, one that tells
-//! this to one router and that to another is found out when they compare, and honest ones never are,
-//! whatever happens to names, and whatever strangers tell.
+//! RIBs that keep logs: what one shows and its log does not say is proven against it, one that
+//! tells this to one router and that to another is found out when they compare, and honest ones
+//! never are, whatever happens to names, and whatever strangers tell.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -11,6 +11,7 @@ mod certificates;
 mod chains;
 mod datagrams;
 mod file;
+mod log;
 mod messages;
 mod names;
 mod parties;
@@ -54,6 +55,11 @@ fn answers_of_a_hop() {
 #[test]
 fn requests_and_responses_of_a_rib() {
     check("rib.json", rib::write);
+}
+
+#[test]
+fn heads_and_ways_of_a_log() {
+    check("log.json", log::write);
 }
 
 #[test]

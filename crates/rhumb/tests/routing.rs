@@ -53,6 +53,7 @@ mod receive_rules;
 mod resume;
 mod rib_cluster;
 mod rib_conduct;
+mod rib_log;
 mod rib_parent;
 mod rib_store;
 mod ribs_away;

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Deque, Dict, List, Optional, Sequence, Tuple
 
-from . import certificates, chains, pdus, rib
+from . import certificates, chains, log, pdus, rib
 from .certificates import Address, Certificate
 from .errors import Malformed, Refused, RhumbError, TimedOut, Untrusted
 from .groups import LEAVE, GroupAccept, GroupRequest
@@ -408,6 +408,11 @@ class RibClient:
             return None
         return chains.verify(name, found.certificates, found.metadata, time.time())
 
+    def look_up_own(self, name: Name, timeout_s: float = 5) -> Tuple[Certificate, ...]:
+        """What ``name`` itself says of the way to it, as the RIB has it; nothing if that knows none."""
+        found = self._look_up(rib.LOOK_UP_ROUTE, name, timeout_s)
+        return tuple(one for one in found.certificates if one.issuer == name) if found else ()
+
     def look_up_metadata(self, name: Name, timeout_s: float = 5) -> Optional[Metadata]:
         """The metadata that ``name`` is the hash of, or nothing if the RIB signs that it knows none."""
         found = self._look_up(rib.LOOK_UP_METADATA, name, timeout_s)
@@ -417,6 +422,22 @@ class RibClient:
             if metadata.name() == name:
                 return metadata
         raise Untrusted("the RIB answers with somebody else's metadata")
+
+    def prove(self, name: Name, timeout_s: float = 5) -> Tuple[log.Head, Optional[Tuple[bytes, ...]]]:
+        """The RIB's newest head, and the fingerprints of what that says of ``name``, unless that has just changed."""
+        response = self._ask(rib.Request(rib.PROVE, secrets.randbits(32), name), timeout_s)
+        if response.head is None:
+            raise Untrusted("the RIB answers something else")
+        response.head.verify(self._rib, time.time())
+        held = None if response.way is None else response.way.held(response.head, name)
+        return response.head, held
+
+    def is_before(self, earlier: log.Head, later: log.Head, timeout_s: float = 5) -> bool:
+        """Whether the RIB shows that the one head led to the other."""
+        request = rib.Request(
+            rib.ASK_WAY_BACK, secrets.randbits(32), began_ms=later.began_ms, epochs=(earlier.epoch, later.epoch)
+        )
+        return log.is_before(earlier, later, self._ask(request, timeout_s).back)
 
     def _look_up(self, kind: int, name: Name, timeout_s: float) -> Optional[rib.Response]:
         response = self._ask(rib.Request(kind, secrets.randbits(32), name), timeout_s)

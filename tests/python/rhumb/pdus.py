@@ -11,7 +11,7 @@ from .names import NAME_LENGTH, Name
 from .reader import Reader
 
 DATA, NACK, PING, PONG, ADVERTISE, ACCEPT, RIB_REQUEST, RIB_RESPONSE, FLOW_ACCEPT = range(1, 10)
-GROUP_REQUEST, GROUP_ACCEPT = 10, 11
+GROUP_REQUEST, GROUP_ACCEPT, HEADS = 10, 11, 12
 
 (NOT_YET, UNREACHABLE, TOO_BIG, TTL_EXCEEDED, BAD_CERTIFICATE, NOT_AUTHORISED, UNKNOWN_FLOW, OVERLOADED,
  SUPERSEDED, EXPIRED, NOT_YET_VALID, CAPABILITY) = range(1, 13)
@@ -72,7 +72,7 @@ class Pdu:
         reader = Reader(data, "PDU")
         reader.expect(_MAGIC_AND_VERSION, "not version 1")
         action, flags, ttl = (reader.integer(1) for _ in range(3))
-        if not DATA <= action <= GROUP_ACCEPT:
+        if not DATA <= action <= HEADS:
             raise Malformed("PDU: action")
         if flags & ~_FLAG_CERTIFICATES:
             raise Malformed("PDU: flags")

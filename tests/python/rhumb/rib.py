@@ -6,6 +6,7 @@ from typing import List, Optional, Sequence, Tuple
 from . import certificates
 from .certificates import ABSENCE, Address, Certificate, encode_address, read_address
 from .errors import Malformed
+from .log import HASH_LENGTH, MOST_WAY_BACK, Head, Way, encode_way
 from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .published import PublishedNames
@@ -13,9 +14,9 @@ from .reader import Reader
 
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
 LOOK_UP_EXPORT, REMOVALS_SINCE, LOOK_UP_WAY, ASK_DOMAINS, LOOK_UP_ADDRESS = 7, 8, 9, 10, 11
-PUBLISH_NAMES, LOOK_UP_NAMES = 12, 13
+PUBLISH_NAMES, LOOK_UP_NAMES, PROVE, ASK_WAY_BACK = 12, 13, 14, 15
 FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
-FOUND_BEYOND, CHANGED_BEYOND, REMOVALS, DOMAINS, NAMES = 7, 8, 9, 10, 11
+FOUND_BEYOND, CHANGED_BEYOND, REMOVALS, DOMAINS, NAMES, PROOF, WAY_BACK = 7, 8, 9, 10, 11, 12, 13
 
 # Most ways to one name.
 MOST_WAYS = 8
@@ -38,6 +39,7 @@ REFUSALS = {
     10: "store failed",
     11: "not authorised",
     12: "overloaded",
+    13: "no log",
 }
 
 _MOST_METADATA = 9
@@ -152,6 +154,9 @@ class Request:
     beginning: bytes = bytes(ADDRESS_LENGTH)
     # What an owner publishes under its own name.
     published: Optional[PublishedNames] = None
+    # Which log, and which two of its heads.
+    began_ms: int = 0
+    epochs: Tuple[int, int] = (0, 0)
 
     def encode(self) -> bytes:
         """The data of a RibRequest PDU."""
@@ -172,6 +177,8 @@ class Request:
             return header + self.name.octets + bytes([self.number])
         if self.kind == LOOK_UP_ADDRESS:
             return header + self.beginning
+        if self.kind == ASK_WAY_BACK:
+            return header + b"".join(number.to_bytes(8, "big") for number in (self.began_ms, *self.epochs))
         return header + self.name.octets
 
     @classmethod
@@ -179,7 +186,7 @@ class Request:
         """Reads the data of a RibRequest PDU."""
         reader = Reader(data, "RIB request")
         kind, identifier = reader.integer(1), reader.integer(4)
-        if kind in (LOOK_UP_ROUTE, LOOK_UP_METADATA, LOOK_UP_EXPORT, LOOK_UP_NAMES):
+        if kind in (LOOK_UP_ROUTE, LOOK_UP_METADATA, LOOK_UP_EXPORT, LOOK_UP_NAMES, PROVE):
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)))
         elif kind == PUBLISH:
             listed = tuple(read_metadata(reader))
@@ -202,6 +209,11 @@ class Request:
         elif kind == ASK_DOMAINS:
             revision = reader.integer(8)
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), revision=revision)
+        elif kind == ASK_WAY_BACK:
+            began_ms, earlier, later = (reader.integer(8) for _ in range(3))
+            if earlier >= later:
+                raise Malformed("RIB request: epochs")
+            request = cls(kind, identifier, began_ms=began_ms, epochs=(earlier, later))
         else:
             raise Malformed("RIB request: kind")
         reader.end()
@@ -232,6 +244,11 @@ class Response:
     offered: Tuple[Tuple[Name, Offer], ...] = ()
     # What an owner publishes under its own name.
     published: Optional[PublishedNames] = None
+    # What the RIB's log says, and the way to a name, if there is one to tell.
+    head: Optional[Head] = None
+    way: Optional[Way] = None
+    # From one head of it to an earlier one.
+    back: Tuple[bytes, ...] = ()
 
     def encode(self) -> bytes:
         """The data of a RibResponse PDU."""
@@ -250,6 +267,10 @@ class Response:
             data += self.revision.to_bytes(8, "big") + bytes([self.is_end]) + _encode_offered(self.offered)
         if self.kind == NAMES and self.published is not None:
             data += encode_metadata(self.metadata) + self.published.encode()
+        if self.kind == PROOF and self.head is not None:
+            data += self.head.encode() + encode_way(self.way)
+        if self.kind == WAY_BACK:
+            data += bytes([len(self.back)]) + b"".join(self.back)
         data += self.store
         if self.kind == REMOVALS:
             data += self.position.to_bytes(8, "big") + bytes([len(self.removals)])
@@ -302,6 +323,14 @@ class Response:
                 raise Malformed("RIB response: too many removals")
             removals = tuple(Lists.read(reader) for _ in range(count))
             response = cls(kind, identifier, store=store, position=position, removals=removals)
+        elif kind == PROOF:
+            head = Head.read(reader)
+            response = cls(kind, identifier, head=head, way=Way.read(reader))
+        elif kind == WAY_BACK:
+            count = reader.integer(1)
+            if count > MOST_WAY_BACK:
+                raise Malformed("RIB response: way back")
+            response = cls(kind, identifier, back=tuple(reader.take(HASH_LENGTH) for _ in range(count)))
         else:
             raise Malformed("RIB response: kind")
         reader.end()

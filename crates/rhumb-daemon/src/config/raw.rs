@@ -60,6 +60,7 @@ pub(crate) struct RawRib {
     pub(crate) disk_mib: Option<Spanned<u64>>,
     pub(crate) memory_mib: Option<Spanned<u64>>,
     pub(crate) strangers_percent: Option<Spanned<u64>>,
+    pub(crate) log: Option<bool>,
     pub(crate) strangers: Option<Spanned<String>>,
     pub(crate) access: Vec<Spanned<RawRule>>,
 }
@@ -371,6 +372,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "disk_mib",
             "memory_mib",
             "strangers_percent",
+            "log",
             "strangers",
             "access",
         ],

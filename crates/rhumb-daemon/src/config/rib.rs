@@ -29,13 +29,16 @@ pub struct RibLimits {
     disk_mib: u64,
     memory_mib: u64,
     strangers_percent: u8,
+    keeps_log: bool,
 }
 
 impl RibLimits {
     /// The bounds of the directory.
     pub fn config(&self) -> rhumb_rib::Config {
         let (disk, memory) = (self.disk_mib << 20, self.memory_mib << 20);
-        rhumb_rib::Config::sized(disk, memory, self.strangers_percent)
+        let mut config = rhumb_rib::Config::sized(disk, memory, self.strangers_percent);
+        config.keeps_log = self.keeps_log;
+        config
     }
 }
 
@@ -72,8 +75,15 @@ impl ConfigFile {
         })
     }
 
-    pub(super) fn rib_limits(&self) -> Outcome<RibLimits> {
+    pub(super) fn rib_limits(&self, flags: &RibArguments) -> Outcome<RibLimits> {
         let raw = &self.raw.rib;
+        let is_file = matches!(self.store(flags)?, StoreAt::File(_));
+        if raw.log == Some(true) && !is_file {
+            return Err(Failure::setup_text(
+                "a log is of a store that one RIB writes; take `log = true` out of [rib], or keep \
+                 names in a file",
+            ));
+        }
         let within =
             |name: &str, value: Option<&Spanned<u64>>, default: u64, from: u64, to: u64| {
                 let value = value.map_or(default, |value| *value.get_ref());
@@ -90,6 +100,7 @@ impl ConfigFile {
             memory_mib: within("memory_mib", raw.memory_mib.as_ref(), MEMORY_MIB, 128, 1 << 20)?,
             strangers_percent: within("strangers_percent", percent, STRANGERS_PERCENT, 0, 100)?
                 as u8,
+            keeps_log: raw.log.unwrap_or(is_file),
         })
     }
 }

@@ -4,8 +4,8 @@
 //! here by kind, shown in `status`, and makes it the last to be asked for a while, and longer for
 //! each further time.
 //!
-//! INVARIANT: only what `words` or `logs` has proven, or an answer with a bad signature, enters: neither a
-//! stranger nor a name's holder can bring it about. What is slow or behind is no fault.
+//! INVARIANT: only what `words` or `logs` has proven, or an answer with a bad signature, enters:
+//! neither a stranger nor a name's holder can bring it about. What is slow or behind is no fault.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -2,18 +2,19 @@
 //!
 //! 1. One answer in so many is to be proven: the RIB is asked what its log says of the name
 //!    ([`Question::Prove`]), and shows that together with the head of its log.
-//! 2. A head that is not the one that is known has to be shown to follow it, or to be followed by it
-//!    ([`Question::Link`]). So have those that other routers tell of ([`Directory::take_head`]).
-//! 3. What was shown and is not in the log is asked for again. A RIB that still shows it has answered
-//!    what its log did not say in between: `Unlogged`. Statements only ever give way to newer ones,
-//!    and a log that waits for its next head says so, so no honest RIB does that.
+//! 2. A head that is not the one that is known has to be shown to follow it, or to be followed by
+//!    it ([`Question::Link`]). So have those that other routers tell of
+//!    ([`Directory::take_head`]).
+//! 3. What was shown and is not in the log is asked for again. A RIB that still shows it has
+//!    answered what its log did not say in between: `Unlogged`. Statements only ever give way to
+//!    newer ones, and a log that waits for its next head says so, so no honest RIB does that.
 //! 4. Two heads that contradict each other, or that their RIB cannot link, are `Forked`. The former
 //!    are proof for whoever has the RIB's metadata, and are handed on: [`Directory::poll_heads`].
 //!
 //! A RIB without a log is asked again now and then; to have none is no fault, and shows in status.
 //!
-//! INVARIANT: nobody but a RIB itself can bring a fault upon it: each head here was signed by it, and
-//! an answer that is late, lost or refused once proves nothing.
+//! INVARIANT: nobody but a RIB itself can bring a fault upon it: each head here was signed by it,
+//! and an answer that is late, lost or refused once proves nothing.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -58,8 +59,8 @@ struct LogOf {
 pub struct LogCounts {
     /// Answers that its log confirms.
     pub proven: u64,
-    /// Answers of which it has shown neither that nor the contrary: the name went on changing, or no
-    /// answer came.
+    /// Answers of which it has shown neither that nor the contrary: the name went on changing, or
+    /// no answer came.
     pub unproven: u64,
 }
 
@@ -319,8 +320,8 @@ impl Directory {
         }
     }
 
-    /// A RIB does not link two heads of its own: perhaps it was started anew since, or the one is too
-    /// long ago.
+    /// A RIB does not link two heads of its own: perhaps it was started anew since, or the one is
+    /// too long ago.
     fn link_refused(&mut self, replica: usize, now: Instant) {
         let of = &mut self.logs.of[replica];
         let Some(link) = of.link.take() else { return };

@@ -6,8 +6,8 @@
 //! 1. [`Log::note`] is told what is held of a name whenever that changes.
 //! 2. [`Log::begin`] hands out the next head, of all changes since the last, once a second at most;
 //!    [`Making::run`] makes it, on any thread, and [`Log::end`] takes it back.
-//! 3. [`Log::path`] shows what the head says of a name, [`Log::way_back`] that an earlier one led to
-//!    a later one.
+//! 3. [`Log::path`] shows what the head says of a name, [`Log::way_back`] that an earlier one led
+//!    to a later one.
 //!
 //! INVARIANT: the map is that of the head. What has changed since waits for the next one.
 //!

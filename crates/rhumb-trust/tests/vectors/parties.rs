@@ -2,8 +2,10 @@
 //! so that every signature is the same each time.
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use rhumb_trust::log::Roots;
 use rhumb_trust::{Window, name_of, verify_statement};
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
+use rhumb_wire::log::Head;
 use rhumb_wire::{
     Certificate, Limits, Metadata, Name, PublicKey, PublishedNames, Rights, Role, Scope, Statement,
 };
@@ -79,6 +81,16 @@ impl Party {
         let signature = self.key.sign(&published.signed_bytes());
         published.signature.copy_from_slice(signature.as_ref());
         published
+    }
+
+    /// Signs a head of a log.
+    pub(crate) fn head(&self, roots: Roots) -> Head {
+        let Roots { epoch, began_ms, made_ms, names, map, history } = roots;
+        let (rib, signature) = (self.name, [0; SIGNATURE_LEN]);
+        let mut head = Head { epoch, began_ms, made_ms, names, rib, map, history, signature };
+        let signature = self.key.sign(&head.signed_bytes());
+        head.signature.copy_from_slice(signature.as_ref());
+        head
     }
 
     /// DomainCert(this -> member), without limits.

@@ -100,6 +100,7 @@ fn examples(parties: &Parties) -> Vec<Example> {
         example("FlowAccept", Action::FlowAccept, back, &label, vec![]),
         example("GroupRequest", Action::GroupRequest, to_group, &[0; 4], vec![alice.route(near)]),
         example("GroupAccept", Action::GroupAccept, of_group, &[0; 9], vec![]),
+        example("Heads", Action::Heads, answering, &[1], vec![]),
     ]
 }
 
@@ -133,7 +134,7 @@ fn refusals(parties: &Parties, file: &mut File) {
         ("another magic", 0, 0),
         ("version 2", 2, 2),
         ("action 0", 3, 0),
-        ("action 12", 3, 12),
+        ("action 13", 3, 13),
         ("an unknown flag", 4, 5),
         ("both flags", 4, 3),
         ("certificates without the flag", 4, 0),

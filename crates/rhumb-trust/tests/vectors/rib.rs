@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::certificates;
 use super::file::{File, hex};
+use super::log;
 use super::names;
-use super::parties::{Parties, Party};
+use super::parties::{Parties, Party, SEQUENCE};
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
     requests(parties, file);
@@ -40,6 +41,8 @@ fn requests(parties: &Parties, file: &mut File) {
         ("domains behind one", asked_domains(11, domain.name)),
         ("look up another way", RibRequestBody::LookUpWay { name: alice.name, number: 1 }),
         ("look up names", RibRequestBody::LookUpNames(alice.name)),
+        ("prove", RibRequestBody::Prove(alice.name)),
+        ("way back", RibRequestBody::WayBack { began_ms: SEQUENCE, from: 3, to: 70_000 }),
         ("publish names", {
             let published = alice.publishes(&[("door", near)]);
             RibRequestBody::PublishNames { metadata: vec![alice.metadata.clone()], published }
@@ -60,6 +63,10 @@ fn requests(parties: &Parties, file: &mut File) {
                 "published": hex(&certificates::published_bytes(published)),
             }),
             RibRequestBody::LookUpNames(name) => json!({"kind": 13, "name": name.to_string()}),
+            RibRequestBody::Prove(name) => json!({"kind": 14, "name": name.to_string()}),
+            RibRequestBody::WayBack { began_ms, from, to } => {
+                json!({"kind": 15, "began_ms": began_ms, "epochs": [from, to]})
+            }
             RibRequestBody::Acknowledge => json!({"kind": 4}),
             RibRequestBody::WhichStore => json!({"kind": 5}),
             RibRequestBody::LookUpExport(name) => json!({"kind": 7, "name": name.to_string()}),
@@ -128,6 +135,10 @@ fn responses(parties: &Parties, file: &mut File) {
             "no names, without metadata",
             RibResponseBody::Names { metadata: vec![], published: alice.publishes(&[]) },
         ),
+        ("proof", log::proof(parties)),
+        ("proof, of what waits for the next head", log::without_way(parties)),
+        ("way back", RibResponseBody::WayBack(vec![[1; 32], [2; 32], [3; 32]])),
+        ("way back to the only head", RibResponseBody::WayBack(vec![])),
         ("no more removals", RibResponseBody::Removals { to: MARK, removals: vec![] }),
         ("domains", offered_domains(parties)),
         (
@@ -196,6 +207,15 @@ fn response_fields(body: &RibResponseBody) -> Value {
             "metadata": names::hexes(metadata),
             "published": hex(&certificates::published_bytes(published)),
         }),
+        RibResponseBody::Proof { head, path } => json!({
+            "kind": 12,
+            "head": hex(&log::head_bytes(head)),
+            "way": hex(&log::way_bytes(path.as_ref())),
+        }),
+        RibResponseBody::WayBack(hashes) => {
+            let hashes: Vec<String> = hashes.iter().map(|hash| hex(hash)).collect();
+            json!({"kind": 13, "back": hashes})
+        }
         RibResponseBody::Domains { revision, is_end, offered } => {
             let one = |(domain, offer): &(Name, Offer)| {
                 json!({
@@ -256,6 +276,7 @@ fn refusals(parties: &Parties, file: &mut File) {
         ("cut short", short),
         ("the first way as another one", way(0)),
         ("a ninth way", way(8)),
+        ("a way back to the head itself", [&[15, 0, 0, 0, 7][..], &[3; 24]].concat()),
     ] {
         file.refused("8", "RIB request", name, &bytes, RibRequest::parse(&bytes));
     }
@@ -288,7 +309,13 @@ fn refusals(parties: &Parties, file: &mut File) {
         }),
         ("store, cut short", vec![6, 0, 0, 0, 7, 1, 2, 3]),
         ("refusal 0", vec![4, 0, 0, 0, 7, 0]),
-        ("refusal 13", vec![4, 0, 0, 0, 7, 13]),
+        ("refusal 14", vec![4, 0, 0, 0, 7, 14]),
+        ("a way back of 65 hashes", [&[13, 0, 0, 0, 7, 65][..], &[1; 65 * 32]].concat()),
+        ("a proof without a way", {
+            let mut bytes = emitted(log::without_way(parties));
+            bytes.pop();
+            bytes
+        }),
         ("absent, of no certificate", vec![2, 0, 0, 0, 7, 0]),
         ("absent, of a route", not_an_absence),
         ("changed to nothing", nothing),

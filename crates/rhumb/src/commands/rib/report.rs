@@ -6,7 +6,9 @@ use std::time::Duration;
 use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_link::Source;
 use rhumb_rib::store::Store;
-use rhumb_rib::{Conduct, Fault, Fill, Held, Neighbour, Neighbours, RefusedAsker, Server, Way};
+use rhumb_rib::{
+    Conduct, Fault, Fill, Held, LogState, Neighbour, Neighbours, RefusedAsker, Server, Way,
+};
 use rhumb_trust::Now;
 use rhumb_wire::Name;
 use serde_json::{Value, json};
@@ -75,6 +77,7 @@ fn status<S: Store>(
         "uptime_s": uptime.as_secs(),
         "stored_names": stored_names,
         "removals": server.removals(),
+        "log": server.log_state().map(log),
         "store": fill.as_ref().map(store),
         "sessions": sessions,
         "domain": server.config().domain,
@@ -94,6 +97,11 @@ fn status<S: Store>(
         "dropped_requests": by_reason(counters.drops()),
         "dropped_datagrams": by_reason(server.endpoint().drops().iter()),
     })
+}
+
+/// What it signs heads of.
+fn log(state: LogState) -> Value {
+    json!({ "epoch": state.epoch, "names": state.names, "memory_bytes": state.bytes })
 }
 
 /// The domains beside, what each is told, and how many it offers.
@@ -207,6 +215,8 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
         REMOVALS.is(server.removals()),
         COMMITS.is(counters.commits),
         STORE_FAILURES.is(counters.store_failures),
+        HEADS.is(counters.heads_made),
+        PROOFS.is(counters.proofs_shown),
         CHANGES.by("fate", changes),
         SUBSCRIPTIONS.is(server.subscriptions()),
         ENTRIES
@@ -320,6 +330,11 @@ const PARENT_FAULTS: Metric = Metric::counter(
     "rhumb_rib_parent_faults_total",
     "Faults that were proven against RIBs of the domain around, by kind.",
 );
+/// One in a second at most; none while nothing changes, and where no log is kept.
+const HEADS: Metric = Metric::counter("rhumb_rib_log_heads_total", "Heads of the log made.");
+/// One in 64 look-ups of routers that leave `check_rib_answers` as it is.
+const PROOFS: Metric =
+    Metric::counter("rhumb_rib_log_proofs_total", "Proofs shown of what the log says.");
 /// Divide [`PUBLISHES`] by this: orders that share a commit.
 const COMMITS: Metric = Metric::counter("rhumb_rib_commits_total", "Transactions written.");
 /// `given_up` grows when routers are gone without a

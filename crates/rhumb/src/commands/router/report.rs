@@ -8,7 +8,7 @@ use std::time::Duration;
 use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_link::LinkError;
 use rhumb_node::discovery::BeaconCounters;
-use rhumb_switch::{Event, Fault, Status};
+use rhumb_switch::{Event, Fault, RibStatus, Status};
 use serde_json::json;
 
 /// One line for an event.
@@ -112,6 +112,7 @@ fn metrics(status: &Status) -> Vec<Reading> {
         RIB_CHANGES.is(counters.rib_changes),
         RIB_FAULTS.by("fault", rib_faults(status)),
         RIBS_SUSPECTED.is(status.ribs.iter().filter(|rib| rib.suspected_of.is_some()).count()),
+        RIB_PROOFS.by("outcome", rib_proofs(status)),
         REMOVALS.is(status.removals),
         MEMBERS_REMOVED.is(counters.members_removed),
         GROUP_MEMBERS.is(status.group_members),
@@ -140,6 +141,12 @@ fn metrics(status: &Status) -> Vec<Reading> {
 fn rib_faults(status: &Status) -> [(&'static str, u64); Fault::ALL.len()] {
     let times = |fault: Fault| status.ribs.iter().map(|rib| rib.faults[fault as usize].1).sum();
     Fault::ALL.map(|fault| (fault.as_str(), times(fault)))
+}
+
+/// Of all RIBs together, too.
+fn rib_proofs(status: &Status) -> [(&'static str, u64); 2] {
+    let sum = |of: fn(&RibStatus) -> u64| status.ribs.iter().map(of).sum();
+    [("proven", sum(|rib| rib.proven)), ("unproven", sum(|rib| rib.unproven))]
 }
 
 /// Load by packets; its rate is what a router is sized by.
@@ -175,6 +182,11 @@ const RIB_ANSWERS_REFUSED: Metric = Metric::counter(
 const RIB_FAULTS: Metric = Metric::counter(
     "rhumb_switch_rib_faults_total",
     "Faults that were proven against RIBs, by kind.",
+);
+/// Unproven ones are few: a RIB that never proves anything hides something, or is far too busy.
+const RIB_PROOFS: Metric = Metric::counter(
+    "rhumb_switch_rib_proofs_total",
+    "Answers that RIBs' logs were asked for, by outcome.",
 );
 /// One or more: look at `ribs` in `rhumb status`.
 const RIBS_SUSPECTED: Metric =
