@@ -35,7 +35,7 @@ fn scene(routers: usize) -> (World, usize) {
 
 /// How a router sees the one RIB.
 fn seen(world: &World, router: usize) -> RibStatus {
-    world.routers[router].switch.status(world.now).ribs[0].clone()
+    world.routers[router].switch.status(world.now).ribs[0]
 }
 
 fn times(rib: &RibStatus, fault: Fault) -> u64 {

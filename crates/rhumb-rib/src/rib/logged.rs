@@ -25,7 +25,7 @@ use crate::log::{Log, Made, Making};
 use crate::share::Payer;
 use crate::signatures::Budgets;
 use crate::store::{Change, Store};
-use crate::{DropReason, RibError};
+use crate::{DropReason, Entry, RibError};
 
 /// The log, and what is to be done for it.
 pub(crate) struct Logged {
@@ -108,7 +108,7 @@ impl<S: Store> Rib<S> {
     pub(crate) fn log_changes(&mut self, changes: &[Change], unwritten: &[Name]) {
         let Some(logged) = &mut self.logged else { return };
         for change in changes.iter().filter(|change| !unwritten.contains(&change.name)) {
-            let held = change.after.iter().flat_map(|entry| entry.statements());
+            let held = change.after.iter().flat_map(Entry::statements);
             logged.log.note(change.name, held);
         }
     }
