@@ -137,6 +137,12 @@ impl Config {
         }
     }
 
+    /// What the pages of a store may take of so many bytes of memory: a sixth, half of what the
+    /// bounds of tables leave of it.
+    pub fn page_bytes(memory: u64) -> usize {
+        usize::try_from(memory / 6).unwrap_or(usize::MAX)
+    }
+
     /// What all entries together may take.
     pub fn bound(&self) -> Held {
         Held { names: self.max_names, bytes: self.max_bytes }

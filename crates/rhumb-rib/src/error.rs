@@ -43,6 +43,12 @@ pub enum RibError {
     /// The database failed while reading or writing.
     #[error("the store failed: {0}")]
     Database(#[source] Box<redb::Error>),
+    /// A copy of a store could not be carried to its end, or is none.
+    #[error("the back-up is not whole, and nothing is made of it: {source}")]
+    BackUp {
+        /// Why not.
+        source: io::Error,
+    },
     /// The entry of a name cannot be read back.
     #[error("the entry of {name} is damaged")]
     DamagedEntry {

@@ -17,6 +17,7 @@ fn usual(memory: rhumb_rib::store::Memory) -> Usual {
 mod absence;
 mod access;
 mod awaited;
+mod backup;
 mod beyond;
 mod change;
 mod deferred;

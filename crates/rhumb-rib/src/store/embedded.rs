@@ -34,6 +34,7 @@ use std::ops::Bound;
 #[cfg(unix)]
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{
@@ -52,19 +53,23 @@ pub struct Embedded {
     /// As of the last commit that this handle knows of; `None` after an error. Holding tables open
     /// spares every look-up a transaction.
     tables: Option<Tables>,
-    file: Arc<StoreFile>,
+    pub(super) file: Arc<StoreFile>,
 }
 
 /// The file that handles share.
-struct StoreFile {
+pub(super) struct StoreFile {
     path: PathBuf,
+    /// Bytes of pages to be kept in memory.
+    cache_bytes: usize,
     /// `None` after an error. Locked for as long as a commit takes.
     database: Mutex<Option<Database>>,
+    /// How often a commit failed, after which the file is opened anew.
+    failures: AtomicU64,
 }
 
-struct Tables {
-    removals: ReadOnlyTable<RemovalKey, &'static [u8]>,
-    names: ReadOnlyTable<NameKey, &'static [u8]>,
+pub(super) struct Tables {
+    pub(super) removals: ReadOnlyTable<RemovalKey, &'static [u8]>,
+    pub(super) names: ReadOnlyTable<NameKey, &'static [u8]>,
     accounts: ReadOnlyTable<&'static [u8], (u64, u64)>,
 }
 
@@ -75,8 +80,17 @@ impl Embedded {
     /// When another process has it open, when it is no store or of a
     /// newer format, and when the system refuses.
     pub fn open(path: &Path) -> Result<Self, RibError> {
-        let database = Mutex::new(Some(open(path)?));
-        let file = StoreFile { path: path.to_owned(), database };
+        Self::open_with(path, CACHE_BYTES)
+    }
+
+    /// As [`Embedded::open`], with room for so many bytes of pages in memory.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub fn open_with(path: &Path, cache_bytes: usize) -> Result<Self, RibError> {
+        let database = Mutex::new(Some(open(path, cache_bytes)?));
+        let (path, failures) = (path.to_owned(), AtomicU64::new(0));
+        let file = StoreFile { path, cache_bytes, database, failures };
         Ok(Self { tables: Some(file.read_tables()?), file: Arc::new(file) })
     }
 
@@ -108,11 +122,16 @@ impl StoreFile {
         self.database.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_tables(&self) -> Result<Tables, RibError> {
+    /// How often a commit has failed so far.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Acquire)
+    }
+
+    pub(super) fn read_tables(&self) -> Result<Tables, RibError> {
         let mut slot = self.lock();
         let database = match slot.take() {
             Some(database) => database,
-            None => open(&self.path)?,
+            None => open(&self.path, self.cache_bytes)?,
         };
         let tables = tables_of(&database).map_err(database_failed)?;
         *slot = Some(database);
@@ -126,24 +145,27 @@ impl StoreFile {
         let mut slot = self.lock();
         let database = match slot.take() {
             Some(database) => database,
-            None => open(&self.path)?,
+            None => open(&self.path, self.cache_bytes)?,
         };
-        write(&database).map_err(database_failed)?;
+        if let Err(error) = write(&database) {
+            self.failures.fetch_add(1, Ordering::Release);
+            return Err(database_failed(error));
+        }
         *slot = Some(database);
         Ok(())
     }
 }
 
-fn database_failed(error: redb::Error) -> RibError {
+pub(super) fn database_failed(error: redb::Error) -> RibError {
     RibError::Database(Box::new(error))
 }
 
-fn open(path: &Path) -> Result<Database, RibError> {
+fn open(path: &Path, cache_bytes: usize) -> Result<Database, RibError> {
     let is_new = !path.exists();
     make_private(path, is_new)
         .map_err(|source| RibError::StoreFile { path: path.to_owned(), source })?;
     let database = Database::builder()
-        .set_cache_size(CACHE_BYTES)
+        .set_cache_size(cache_bytes)
         .create(path)
         .map_err(|error| refusal_to_open(path, error))?;
     if is_new {
@@ -330,7 +352,7 @@ fn tables_of(database: &Database) -> Result<Tables, redb::Error> {
     Ok(Tables { names, accounts, removals: transaction.open_table(REMOVALS)? })
 }
 
-fn count(
+pub(super) fn count(
     accounts: &mut redb::Table<'_, &'static [u8], (u64, u64)>,
     moves: &Moves,
 ) -> Result<(), redb::Error> {
@@ -381,22 +403,24 @@ fn refusal_to_open(path: &Path, error: DatabaseError) -> RibError {
     }
 }
 
-type NameKey = &'static [u8; Name::LEN];
+pub(super) type NameKey = &'static [u8; Name::LEN];
 
 /// Issuer and removed name.
-const REMOVAL_KEY_LEN: usize = 2 * Name::LEN;
-type RemovalKey = &'static [u8; REMOVAL_KEY_LEN];
+pub(super) const REMOVAL_KEY_LEN: usize = 2 * Name::LEN;
+pub(super) type RemovalKey = &'static [u8; REMOVAL_KEY_LEN];
 
-const REMOVALS: TableDefinition<'_, RemovalKey, &'static [u8]> = TableDefinition::new("removals");
-const NAMES: TableDefinition<'_, NameKey, &'static [u8]> = TableDefinition::new("names");
-const ACCOUNTS: TableDefinition<'_, &'static [u8], (u64, u64)> = TableDefinition::new("accounts");
+pub(super) const REMOVALS: TableDefinition<'_, RemovalKey, &'static [u8]> =
+    TableDefinition::new("removals");
+pub(super) const NAMES: TableDefinition<'_, NameKey, &'static [u8]> = TableDefinition::new("names");
+pub(super) const ACCOUNTS: TableDefinition<'_, &'static [u8], (u64, u64)> =
+    TableDefinition::new("accounts");
 /// Of format 1.
 const PUBLISHERS: TableDefinition<'_, NameKey, u64> = TableDefinition::new("publishers");
-const FORMATS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("format");
-const FORMAT_KEY: &str = "version";
+pub(super) const FORMATS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("format");
+pub(super) const FORMAT_KEY: &str = "version";
 /// Raised whenever an older program could misread the file.
-const FORMAT: u64 = 2;
+pub(super) const FORMAT: u64 = 2;
 const OLD_FORMAT: u64 = 1;
-/// Pages that `redb` keeps in memory, besides the page cache of
-/// the system: the hot part of a million entries.
-const CACHE_BYTES: usize = 64 << 20;
+/// Pages that `redb` keeps in memory unless it is said otherwise, besides
+/// the page cache of the system: the hot part of a million entries.
+pub(super) const CACHE_BYTES: usize = 64 << 20;

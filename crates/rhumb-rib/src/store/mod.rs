@@ -10,11 +10,13 @@
 //! directory sees.
 
 mod awaited;
+pub mod backup;
 mod cached;
 pub mod embedded;
 pub mod memory;
 
 pub use awaited::Awaited;
+pub use backup::{Copied, restore};
 pub(crate) use cached::Cached;
 pub use embedded::Embedded;
 pub use memory::Memory;
