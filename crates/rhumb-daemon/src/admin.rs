@@ -5,7 +5,7 @@
 //! `/run/rhumb` of root, or else one of the user's own among temporary files.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
@@ -106,6 +106,31 @@ impl Admin {
     }
 }
 
+/// What a socket gives for `path`, as a stream: the status line and what comes behind the head. Each
+/// read waits no longer than `deadline`.
+///
+/// # Errors
+/// When nothing answers there, or something else than a daemon.
+pub fn open(socket: &Path, path: &str, deadline: Duration) -> io::Result<(String, impl Read)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(deadline))?;
+    stream.set_write_timeout(Some(deadline))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut stream = BufReader::with_capacity(1 << 20, stream);
+    let (mut head, mut line) = (String::new(), String::new());
+    loop {
+        line.clear();
+        let read = stream.by_ref().take(MAX_HEAD_LEN).read_line(&mut line)?;
+        if line == "\r\n" {
+            return Ok((head.lines().next().unwrap_or_default().to_owned(), stream));
+        }
+        head.push_str(&line);
+        if read == 0 || head.len() as u64 > MAX_HEAD_LEN {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not speak to us"));
+        }
+    }
+}
+
 fn exchange(mut stream: impl Read + Write, path: &str, host: &str) -> io::Result<String> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
@@ -198,6 +223,8 @@ pub(crate) const USUAL: &str = "socket";
 const ROOT: u32 = 0;
 const FOLDER: &str = "rhumb";
 const EXTENSION: &str = "sock";
+/// Of the few lines before a body.
+const MAX_HEAD_LEN: u64 = 8 << 10;
 /// A router with very many sessions lists them all.
 const MAX_ANSWER_LEN: u64 = 64 << 20;
 

@@ -251,6 +251,16 @@ pub enum RibCommand {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
     },
+    /// Copy what it stores into a new file while it goes on; a RIB started with that file as its
+    /// store goes on from there
+    Backup {
+        /// The file to make, which must not be there
+        file: PathBuf,
+        /// Its admin endpoint, a socket [default: the one of the configuration file, or the only
+        /// one there]
+        #[arg(long, value_name = "PATH", value_parser = Admin::parse)]
+        admin: Option<Admin>,
+    },
 }
 
 /// `rhumb rib`

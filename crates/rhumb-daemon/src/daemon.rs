@@ -12,6 +12,7 @@
 
 pub mod bgp;
 mod control;
+mod copies;
 mod hangup;
 mod http;
 mod rules;
@@ -36,6 +37,7 @@ use crate::failure::{Failure, Outcome};
 
 pub use control::Control;
 pub(crate) use control::bind_socket;
+pub use copies::WriteCopy;
 pub use hangup::{Hangup, Terminal};
 pub use rules::RulesFollower;
 pub use snapshot::{Metric, Reading, Snapshot, by_reason};

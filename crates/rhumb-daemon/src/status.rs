@@ -21,23 +21,32 @@ pub fn ask(admin: Option<Admin>, with_flows: bool, file: &ConfigFile, form: Form
 
 /// What the daemon at `admin` tells, or else the one that the file or the usual place names.
 pub fn of(admin: Option<Admin>, file: &ConfigFile) -> Outcome<Value> {
-    let admin = match admin {
-        Some(admin) => admin,
+    let admin = endpoint(admin, file)?;
+    fetch(&admin).map_err(|error| not_answered(&admin, &error))
+}
+
+/// The endpoint that was given, or else the one that the file or the usual place names.
+pub fn endpoint(admin: Option<Admin>, file: &ConfigFile) -> Outcome<Admin> {
+    match admin {
+        Some(Admin::Usual) => Admin::find(),
+        Some(admin) => Ok(admin),
         None => match file.any_admin()? {
-            Some(admin) => admin,
-            None => Admin::find()?,
+            Some(admin) => Ok(admin),
+            None => Admin::find(),
         },
-    };
-    fetch(&admin).map_err(|error| {
-        Failure::setup_text(match error.kind() {
-            std::io::ErrorKind::PermissionDenied => {
-                format!("admin socket {admin} answers its own user and root only ({error})")
-            }
-            _ => format!(
-                "nothing answers at admin {} ({error}); was it started with --admin?",
-                kind(&admin)
-            ),
-        })
+    }
+}
+
+/// Why nothing came from an endpoint, and what to do.
+pub fn not_answered(admin: &Admin, error: &std::io::Error) -> Failure {
+    Failure::setup_text(match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            format!("admin socket {admin} answers its own user and root only ({error})")
+        }
+        _ => format!(
+            "nothing answers at admin {} ({error}); was it started with --admin?",
+            kind(admin)
+        ),
     })
 }
 

@@ -46,6 +46,10 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Rib(RibArguments {
             command: Some(RibCommand::Stats { admin, seconds }), ..
         }) => commands::rib::stats(admin.clone(), *seconds, &file, form),
+        Command::Rib(RibArguments {
+            command: Some(RibCommand::Backup { file: to, admin }),
+            ..
+        }) => commands::rib::back_up(to, admin.clone(), &file, form),
         Command::Rib(arguments) => commands::rib::run(&mut file.rib(arguments)?, with_parent, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
         Command::Name(arguments) => commands::name::run(arguments, form),

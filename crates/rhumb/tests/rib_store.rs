@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -88,6 +91,64 @@ fn after_an_old_backup_the_newest_wins() {
     let (_rib, ready) = start_rib(&place, &network.rib_ready["address"]);
     let (_fourth, fourth) = start_router(&place, "fourth.key", &[&remote(&ready)]);
     wait_until("the newest counts again", || answers(&place, &name, &fourth));
+}
+
+#[test]
+fn a_copy_made_while_a_rib_serves_is_a_store_to_go_on_with() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let socket = place.path("admin.sock");
+    let socket = socket.to_str().unwrap();
+    let start = |admin: &str, store: &str| {
+        let place = ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--admin", admin];
+        [&place[..], &["--store", store]].concat().iter().map(|it| it.to_string()).collect()
+    };
+    let run = |arguments: Vec<String>| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut rib = place.start(&arguments);
+        let ready = rib.next_object();
+        (rib, ready)
+    };
+    let (rib, ready) = run(start(socket, "rib.redb"));
+    let (router, at) = start_router(&place, "router.key", &[&remote(&ready)]);
+    let mut node = place.start(&["receive", "--router", &at]);
+    let name = node.next_object()["name"].as_str().unwrap().to_owned();
+    let back_up = |to: &str| place.run(&["--json", "rib", "backup", to, "--admin", socket]);
+    let made = back_up("copy.redb").object();
+    assert_eq!((made["names"].as_u64(), made["damaged"].as_u64()), (Some(2), Some(0)));
+    let mode = fs::metadata(place.path("copy.redb")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    assert!(!place.path("copy.redb.part").exists());
+    // It takes no file's place, be it a store, something else or a link.
+    let before = fs::read(place.path("copy.redb")).unwrap();
+    back_up("copy.redb").is_refused_with(&["copy.redb", "already"]);
+    fs::write(place.path("other.redb.part"), "in use").unwrap();
+    back_up("other.redb").is_refused_with(&["other.redb.part", "remove"]);
+    assert_eq!(fs::read(place.path("copy.redb")).unwrap(), before);
+    assert_eq!(fs::read_to_string(place.path("other.redb.part")).unwrap(), "in use");
+    // The RIB went on, and everybody else is gone when the copy takes its place.
+    assert!(answers(&place, &name, &at));
+    node.kill();
+    router.kill();
+    rib.kill();
+    let (_rib, ready) = run(start("127.0.0.1:0", "copy.redb"));
+    let admin = ready["admin"].as_str().unwrap();
+    let status = place.run(&["--json", "status", "--admin", admin]).object();
+    assert_eq!(status["stored_names"], 2);
+    // Every user can ask an address, so it gives no copy.
+    let refused = place.run(&["rib", "backup", "third.redb", "--admin", admin]);
+    refused.is_refused_with(&["Unix socket"]);
+    let given = page_of(admin, "/backup");
+    assert!(given.starts_with("HTTP/1.1 403 ") && given.contains("Unix socket"), "{given}");
+    assert!(!place.path("third.redb").exists());
+}
+
+fn page_of(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]

@@ -40,6 +40,11 @@ impl RibLimits {
         config.keeps_log = self.keeps_log;
         config
     }
+
+    /// Bytes of memory for the pages of a store in a file.
+    pub fn page_bytes(&self) -> usize {
+        rhumb_rib::Config::page_bytes(self.memory_mib << 20)
+    }
 }
 
 impl ConfigFile {

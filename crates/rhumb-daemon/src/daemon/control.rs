@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use rhumb_io::Wake;
 use tokio::sync::oneshot;
 
+use super::copies::{Copies, WriteCopy};
 use super::http::{self, Enquirer};
 use super::snapshot::Snapshot;
 use crate::admin::Admin;
@@ -27,6 +28,7 @@ pub struct Control {
     questions: Receiver<oneshot::Sender<Snapshot>>,
     wake: Wake,
     admin: Option<Admin>,
+    copies: Arc<Copies>,
 }
 
 impl Control {
@@ -43,14 +45,16 @@ impl Control {
             Lifetime::begin(with_parent)?
         };
         let (sender, questions) = sync_channel(MAX_QUESTIONS);
-        let enquirer = Enquirer { questions: sender, wake: wake.clone() };
+        let copies = Arc::new(Copies::default());
+        let enquirer =
+            Enquirer { questions: sender, wake: wake.clone(), copies: Arc::clone(&copies) };
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Stop { stopped: Arc::clone(&stopped), wake: wake.clone() };
         std::thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || runtime.block_on(run(listener, enquirer, lifetime, stop)))
             .map_err(Failure::operation)?;
-        Ok(Self { stopped, questions, wake, admin })
+        Ok(Self { stopped, questions, wake, admin, copies })
     }
 
     /// Whether a signal asked the process to end.
@@ -66,6 +70,12 @@ impl Control {
     /// Where the admin endpoint listens.
     pub fn admin(&self) -> Option<Admin> {
         self.admin.clone()
+    }
+
+    /// Whoever may ask over a Unix socket is given copies of what is stored, which `write` makes on
+    /// a thread of its own.
+    pub fn offer_copies(&self, write: WriteCopy) {
+        self.copies.offer(write);
     }
 
     /// Answers the questions that wait; costs nothing when there are none.

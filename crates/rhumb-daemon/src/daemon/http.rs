@@ -1,8 +1,10 @@
 //! The admin endpoint: `GET /status` (JSON) and `GET /metrics` (Prometheus), read-only, over
-//! HTTP/1.1, on a Unix socket or on loopback.
+//! HTTP/1.1, on a Unix socket or on loopback; and of who keeps a store `GET /backup`, a copy of all
+//! that is in it, on a Unix socket alone.
 //!
 //! The socket answers its own user and root: what the system says of who is at the other end is
-//! looked at besides the file's mode.
+//! looked at besides the file's mode. Whoever asks for a copy is given bytes and names no file:
+//! where they go is up to its own rights, not to the daemon's.
 //!
 //! Small on purpose (`docs/decisions` says why not a framework): one request a connection, a bound
 //! on everything. The `Host` header must be an address or `localhost`, so that no web page can
@@ -19,6 +21,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
+use super::copies::{Copies, PIECES_DEADLINE};
 use super::snapshot::Snapshot;
 use crate::admin::is_own;
 
@@ -27,6 +30,7 @@ use crate::admin::is_own;
 pub(super) struct Enquirer {
     pub(super) questions: SyncSender<oneshot::Sender<Snapshot>>,
     pub(super) wake: Wake,
+    pub(super) copies: Arc<Copies>,
 }
 
 impl Enquirer {
@@ -47,7 +51,10 @@ pub(super) async fn serve_address(listener: TcpListener, enquirer: Enquirer) {
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(answer(stream, enquirer.clone(), true, slot))),
+            Ok((stream, _)) => {
+                let asker = Asker { may_ask: true, may_copy: false };
+                drop(tokio::spawn(answer(stream, enquirer.clone(), asker, slot)));
+            }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
@@ -61,43 +68,73 @@ pub(super) async fn serve_socket(listener: UnixListener, enquirer: Enquirer) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let may_ask = is_own(&stream);
-                drop(tokio::spawn(answer(stream, enquirer.clone(), may_ask, slot)));
+                let asker = Asker { may_ask, may_copy: may_ask };
+                drop(tokio::spawn(answer(stream, enquirer.clone(), asker, slot)));
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-async fn answer(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    enquirer: Enquirer,
+/// What whoever asks may have.
+#[derive(Debug, Clone, Copy)]
+struct Asker {
     may_ask: bool,
+    /// All that is stored: who is where.
+    may_copy: bool,
+}
+
+async fn answer(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    enquirer: Enquirer,
+    asker: Asker,
     _slot: OwnedSemaphorePermit,
 ) {
     // Late, cut or malformed requests cost the requester, nobody else.
-    let _ = timeout(DEADLINE, exchange(stream, &enquirer, may_ask)).await;
+    let answered = timeout(DEADLINE, exchange(&mut stream, &enquirer, asker)).await;
+    if let Ok(Ok(Asked::ForCopy)) = answered {
+        let _ = copy(&mut stream, &enquirer.copies).await;
+    }
+}
+
+/// What is left to be done.
+enum Asked {
+    Answered,
+    ForCopy,
 }
 
 async fn exchange(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     enquirer: &Enquirer,
-    may_ask: bool,
-) -> std::io::Result<()> {
+    asker: Asker,
+) -> std::io::Result<Asked> {
     let mut request = Vec::with_capacity(512);
     while !request.windows(4).any(|window| window == b"\r\n\r\n") {
         if request.len() >= MAX_REQUEST_LEN || stream.read_buf(&mut request).await? == 0 {
-            return Ok(());
+            return Ok(Asked::Answered);
         }
     }
-    let asked = if may_ask { page(&request) } else { Err(FORBIDDEN) };
+    let asked = if asker.may_ask { page(&request) } else { Err(FORBIDDEN) };
     let (status, content_type, body) = match asked {
         Err(status) => (status, TEXT, format!("{status}\n")),
+        Ok(Page::Backup) if !asker.may_copy => (FORBIDDEN, TEXT, NO_COPY_HERE.to_owned()),
+        Ok(Page::Backup) => return Ok(Asked::ForCopy),
         Ok(page) => match (enquirer.ask().await, page) {
             (None, _) => (BUSY, TEXT, format!("{BUSY}\n")),
             (Some(snapshot), Page::Status) => ("200 OK", JSON, format!("{}\n", snapshot.status)),
-            (Some(snapshot), Page::Metrics) => ("200 OK", PROMETHEUS, snapshot.prometheus_text()),
+            (Some(snapshot), _) => ("200 OK", PROMETHEUS, snapshot.prometheus_text()),
         },
     };
+    tell(stream, status, content_type, &body).await?;
+    Ok(Asked::Answered)
+}
+
+async fn tell(
+    stream: &mut (impl AsyncWrite + Unpin),
+    status: &str,
+    content_type: &str,
+    body: &str,
+) -> std::io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\nConnection: close\r\n\r\n",
@@ -108,10 +145,30 @@ async fn exchange(
     stream.shutdown().await
 }
 
+/// Gives a copy of what is stored, whose end says that it is whole.
+async fn copy(stream: &mut (impl AsyncWrite + Unpin), copies: &Copies) -> std::io::Result<()> {
+    let mut pieces = match copies.begin() {
+        Ok(pieces) => pieces,
+        Err((status, problem)) => {
+            let told = tell(stream, status, TEXT, problem);
+            return timeout(DEADLINE, told).await.unwrap_or(Ok(()));
+        }
+    };
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\
+                Cache-Control: no-store\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    while let Some(piece) = pieces.next().await {
+        // Who stopped to read must not hold up what the file may reuse.
+        timeout(PIECES_DEADLINE, stream.write_all(&piece)).await??;
+    }
+    stream.shutdown().await
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Status,
     Metrics,
+    Backup,
 }
 
 /// What a request asks for, or the status line that refuses it.
@@ -132,6 +189,7 @@ fn page(request: &[u8]) -> Result<Page, &'static str> {
     match (method, path) {
         (Some("GET"), Some("/status")) => Ok(Page::Status),
         (Some("GET"), Some("/metrics")) => Ok(Page::Metrics),
+        (Some("GET"), Some("/backup")) => Ok(Page::Backup),
         (Some("GET"), _) => Err("404 Not Found"),
         _ => Err("405 Method Not Allowed"),
     }
@@ -149,6 +207,8 @@ const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const FORBIDDEN: &str = "403 Forbidden";
 const BUSY: &str = "503 Service Unavailable";
+const NO_COPY_HERE: &str =
+    "a back-up is given by a Unix socket only; start the RIB with --admin alone, or with a path\n";
 /// A scraper, a dashboard and a few curious people.
 const MAX_CONNECTIONS: usize = 16;
 /// Browsers send about 1 kB.
@@ -169,15 +229,17 @@ mod tests {
             let _ = page(&bytes);
             // Only the very path is a page, whatever surrounds it.
             let request = format!("GET /{text} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            prop_assert_eq!(page(request.as_bytes()).is_ok(), matches!(&*text, "status" | "metrics"));
+            prop_assert_eq!(page(request.as_bytes()).is_ok(), matches!(&*text, "status" | "metrics" | "backup"));
         }
     }
 
     #[test]
-    fn two_pages_exist_and_nothing_else_does() {
+    fn three_pages_exist_and_nothing_else_does() {
         let get = |line: &str| page(format!("{line}\r\nHost: 127.0.0.1:9\r\n\r\n").as_bytes());
         assert_eq!(get("GET /status HTTP/1.1"), Ok(Page::Status));
         assert_eq!(get("GET /metrics HTTP/1.0"), Ok(Page::Metrics));
+        assert_eq!(get("GET /backup HTTP/1.1"), Ok(Page::Backup));
+        assert_eq!(get("GET /backup/etc HTTP/1.1"), Err("404 Not Found"));
         assert_eq!(get("GET / HTTP/1.1"), Err("404 Not Found"));
         assert_eq!(get("POST /status HTTP/1.1"), Err("405 Method Not Allowed"));
         assert_eq!(get("GET /status"), Err("400 Bad Request"));

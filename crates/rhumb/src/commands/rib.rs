@@ -22,6 +22,7 @@ use rhumb_trust::{Identity, Now};
 use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Batch, Name, Role};
 
+mod backup;
 mod cluster;
 mod exchange;
 mod fullness;
@@ -29,6 +30,7 @@ mod keeper;
 mod report;
 mod stats;
 
+pub(crate) use backup::run as back_up;
 use cluster::InCluster;
 use exchange::AtExchange;
 use fullness::Fullness;
@@ -42,7 +44,12 @@ pub(crate) fn run(settings: &mut RibSettings, with_parent: bool, form: Form) -> 
     let control = daemon::take_control(settings.admin.as_ref(), &label, with_parent)?;
     match &settings.store {
         StoreAt::File(path) => {
-            let store = Embedded::open(path).map_err(Failure::setup)?;
+            let store = Embedded::open_with(path, settings.store_limits.page_bytes());
+            let store = store.map_err(Failure::setup)?;
+            let copied = store.share();
+            control.offer_copies(Box::new(move |out| {
+                copied.back_up(out).map_err(std::io::Error::other)
+            }));
             let keeper = InFile::start(store.share(), control.wake().clone())?;
             // Nobody outside can tell a file from an older one that took its place.
             let id = *key::fresh_secret()?.first_chunk().expect("invariant: 16 of 32 bytes");
