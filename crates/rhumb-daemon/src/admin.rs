@@ -106,8 +106,8 @@ impl Admin {
     }
 }
 
-/// What a socket gives for `path`, as a stream: the status line and what comes behind the head. Each
-/// read waits no longer than `deadline`.
+/// What a socket gives for `path`, as a stream: the status line and what comes behind the head.
+/// Each read waits no longer than `deadline`.
 ///
 /// # Errors
 /// When nothing answers there, or something else than a daemon.

@@ -23,8 +23,8 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use machine::median;
@@ -44,12 +44,16 @@ use rhumb_wire::{
 };
 
 const MANY: usize = 10_000_000;
+/// What docs/router.md says of ten million names, for both.
+const MEMORY: u64 = 2 << 30;
 /// Names behind one router.
 const NAMES_A_ROUTER: usize = 1000;
 const ROUNDS: usize = 5;
 const SLICE: Duration = Duration::from_secs(2);
 /// Look-ups under way at once when as many as possible are asked.
 const WINDOW: usize = 512;
+/// And between two looks at what was answered, when they come at a rate.
+const AT_A_TIME: u64 = 64;
 const PUBLISHED_AT_ONCE: usize = 512;
 
 fn main() {
@@ -73,6 +77,7 @@ fn main() {
     let waits = worlds[0].waits(half);
     let published = published_per_cpu_s(folder.path());
     conditions.push(("rounds", ROUNDS.to_string()));
+    conditions.push(("memory_mib", (MEMORY >> 20).to_string()));
     conditions.push(("names", format!("{} and {}", worlds[0].names.len(), many)));
     conditions.push(("half_load_per_s", format!("{half:.0}")));
     let of = |what, names| median(seen[&(what, names)].iter().copied());
@@ -94,6 +99,8 @@ fn main() {
         ("look_ups_of_many_per_wall_s", of("per_wall_s", many)),
         ("p50_ms_at_half_load", waits.p50_ms),
         ("lost_at_half_load", waits.lost),
+        ("turns_over_1_cpu_ms_at_half_load", waits.over_1_ms),
+        ("longest_turn_cpu_ms_at_half_load", waits.longest),
     ];
     print(json, &conditions, &figures, &targets);
 }
@@ -157,9 +164,9 @@ struct World {
 impl World {
     fn new(folder: &Path, count: usize) -> Self {
         let path = folder.join(format!("{count}.redb"));
-        let mut store = Embedded::open(&path).expect("a store");
+        let mut store = Embedded::open_with(&path, Config::page_bytes(MEMORY)).expect("a store");
         let names = fill(&mut store, count);
-        let mut config = Config::sized(64 << 30, 1 << 30, 50);
+        let mut config = Config::sized(64 << 30, MEMORY, 50);
         config.max_names = u64::MAX;
         let identity = Arc::new(Identity::generate(Role::Rib, 0).expect("a key"));
         let name = identity.name();
@@ -226,23 +233,33 @@ impl World {
     /// How long look-ups take that come at this rate.
     fn waits(&mut self, per_s: f64) -> Waits {
         self.connect();
+        // What grows with a session has grown.
+        self.ask_for(SLICE);
+        let before = self.serving.turns();
         let begin = Instant::now();
         let (mut sent, mut waited) = (0u64, Vec::new());
         while begin.elapsed() < 2 * SLICE {
             let due = (begin.elapsed().as_secs_f64() * per_s) as u64;
-            while sent < due {
+            // Who asks takes what came before he asks on, also when he was kept from both.
+            let now_sent = due.min(sent + AT_A_TIME);
+            for _ in sent..now_sent {
                 let name = self.popular();
                 self.client.ask(name);
-                sent += 1;
             }
+            sent = now_sent;
             waited.extend(self.client.exchange(Duration::from_micros(50)));
         }
-        waited.extend(self.client.exchange(Duration::from_millis(200)));
+        let begin = Instant::now();
+        while !self.client.under_way.is_empty() && begin.elapsed() < SLICE {
+            waited.extend(self.client.exchange(Duration::from_millis(20)));
+        }
+        let turns = self.serving.turns_since(before);
         let lost = self.client.under_way.len() as f64;
         self.client.under_way.clear();
         waited.sort();
         let at = |part: f64| waited[(waited.len() as f64 * part) as usize].as_secs_f64() * 1e3;
-        Waits { p50_ms: at(0.5), p99_ms: at(0.99), lost }
+        let over_1_ms = turns.over_1_ms as f64 / turns.count.max(1) as f64;
+        Waits { p50_ms: at(0.5), p99_ms: at(0.99), lost, over_1_ms, longest: turns.longest_ms }
     }
 }
 
@@ -250,6 +267,10 @@ struct Waits {
     p50_ms: f64,
     p99_ms: f64,
     lost: f64,
+    /// Of the directory's turns, the part that took its processor more than 1 ms.
+    over_1_ms: f64,
+    /// The longest of them, in milliseconds of its processor.
+    longest: f64,
 }
 
 /// Puts so many names into a store, with a route to one of the routers each, which have addresses.
@@ -301,11 +322,29 @@ fn entry(metadata: &Metadata, statement: Statement) -> Change {
     Change { name, before: None, after: Some(entry) }
 }
 
+/// Turns of the directory, of up to 64 datagrams each, by the time of its own processor: what it
+/// makes others wait, whoever else wants the machine.
+#[derive(Clone, Copy, Default)]
+struct Turns {
+    count: u64,
+    over_1_ms: u64,
+    longest_ms: f64,
+}
+
+impl Turns {
+    fn note(&mut self, ms: f64) {
+        self.count += 1;
+        self.over_1_ms += u64::from(ms > 1.0);
+        self.longest_ms = self.longest_ms.max(ms);
+    }
+}
+
 /// A directory on a thread of its own.
 struct Serving {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
     cpu_ns: Arc<AtomicU64>,
+    turns: Arc<Mutex<Turns>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -315,6 +354,8 @@ impl Serving {
         let address = socket.local_address();
         let (is_over, cpu_ns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (over, cpu) = (is_over.clone(), cpu_ns.clone());
+        let turns = Arc::new(Mutex::new(Turns::default()));
+        let noted = turns.clone();
         let run = move || {
             let mut batch = Batch::new();
             while !over.load(Ordering::Relaxed) {
@@ -332,11 +373,25 @@ impl Serving {
                     server.poll_transmit(&mut batch);
                     socket.send(&batch).expect("sent");
                 }
-                cpu.store(cpu_ns_of_thread(), Ordering::Relaxed);
+                let spent = cpu_ns_of_thread();
+                let turn = spent - cpu.swap(spent, Ordering::Relaxed);
+                noted.lock().expect("nobody panics").note(turn as f64 / 1e6);
             }
         };
         let thread = Some(std::thread::spawn(run));
-        Self { address, is_over, cpu_ns, thread }
+        Self { address, is_over, cpu_ns, turns, thread }
+    }
+
+    /// Its turns so far; the longest one begins anew.
+    fn turns(&self) -> Turns {
+        let mut turns = self.turns.lock().expect("nobody panics");
+        turns.longest_ms = 0.0;
+        *turns
+    }
+
+    fn turns_since(&self, before: Turns) -> Turns {
+        let Turns { count, over_1_ms, longest_ms } = *self.turns.lock().expect("nobody panics");
+        Turns { count: count - before.count, over_1_ms: over_1_ms - before.over_1_ms, longest_ms }
     }
 
     /// Seconds of the processor so far.

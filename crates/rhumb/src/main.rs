@@ -43,14 +43,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             let run = if domains { commands::demo::run_domains } else { commands::demo::run };
             run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
-        Command::Rib(RibArguments {
-            command: Some(RibCommand::Stats { admin, seconds }), ..
-        }) => commands::rib::stats(admin.clone(), *seconds, &file, form),
-        Command::Rib(RibArguments {
-            command: Some(RibCommand::Backup { file: to, admin }),
-            ..
-        }) => commands::rib::back_up(to, admin.clone(), &file, form),
-        Command::Rib(arguments) => commands::rib::run(&mut file.rib(arguments)?, with_parent, form),
+        Command::Rib(arguments) => rib(arguments, &file, with_parent, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
         Command::Name(arguments) => commands::name::run(arguments, form),
         Command::Certify(arguments) => commands::certify::run(arguments, form),
@@ -104,6 +97,18 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Stamp(_) => Err(Failure::setup_text("stamping needs Linux")),
     };
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+fn rib(arguments: &RibArguments, file: &ConfigFile, with_parent: bool, form: Form) -> Outcome {
+    match &arguments.command {
+        Some(RibCommand::Stats { admin, seconds }) => {
+            commands::rib::stats(admin.clone(), *seconds, file, form)
+        }
+        Some(RibCommand::Backup { file: to, admin }) => {
+            commands::rib::back_up(to, admin.clone(), file, form)
+        }
+        None => commands::rib::run(&mut file.rib(arguments)?, with_parent, form),
+    }
 }
 
 #[cfg(target_os = "linux")]

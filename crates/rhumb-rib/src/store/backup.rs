@@ -80,7 +80,8 @@ impl Embedded {
 /// so that a file in which it did not end holds nothing.
 ///
 /// # Errors
-/// [`RibError::BackUp`] when the stream is none, or breaks off; and when the file cannot be written.
+/// [`RibError::BackUp`] when the stream is none, or breaks off; and when the file cannot be
+/// written.
 pub fn restore(from: &mut dyn Read, file: File) -> Result<Copied, RibError> {
     let mut head = [0; MAGIC.len() + 1];
     from.read_exact(&mut head).map_err(not_read)?;
