@@ -78,7 +78,7 @@ impl<K: Eq + Hash + Clone, V> Generations<K, V> {
     /// How many values take memory, those included that are forgotten.
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.young.len() + self.old.len() + self.passing.as_ref().map_or(0, |it| it.len())
+        self.young.len() + self.old.len() + self.passing.as_ref().map_or(0, ExactSizeIterator::len)
     }
 }
 
