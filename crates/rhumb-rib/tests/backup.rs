@@ -20,7 +20,7 @@ fn copy_of(store: &Embedded) -> Vec<u8> {
 
 fn make(mut copy: &[u8], path: &Path) -> Result<Copied, RibError> {
     let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
-    restore(&mut copy, file.unwrap())
+    restore(&mut copy, file.expect("a new file"))
 }
 
 #[test]
