@@ -101,7 +101,7 @@ fn a_copy_made_while_a_rib_serves_is_a_store_to_go_on_with() {
     let socket = socket.to_str().unwrap();
     let start = |admin: &str, store: &str| {
         let place = ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--admin", admin];
-        [&place[..], &["--store", store]].concat().iter().map(|it| it.to_string()).collect()
+        [&place[..], &["--store", store]].concat().iter().map(ToString::to_string).collect()
     };
     let run = |arguments: Vec<String>| {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
