@@ -21,7 +21,9 @@ struct Said {
 pub(crate) async fn check(session: &Session) -> Result<(), RibError> {
     let mut said = Vec::new();
     for node in session.get_cluster_state().get_nodes_info() {
-        let mut statement = Statement::new("SELECT toTimestamp(now()) FROM system.local");
+        // Not `now()`: that is a UUID, and no node makes one that is below an earlier one, even
+        // when its clock has been set back.
+        let mut statement = Statement::new("SELECT currentTimestamp() FROM system.local");
         statement.set_consistency(Consistency::One);
         statement.set_request_timeout(Some(PATIENCE));
         let target = NodeIdentifier::Node(node.clone());

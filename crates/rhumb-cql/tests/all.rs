@@ -4,6 +4,9 @@
 mod cassandra;
 mod changes;
 mod faults;
+#[path = "../../rhumb/tests/namespaces/mod.rs"]
+mod namespaces;
+mod partitions;
 mod races;
 mod schema;
 mod suite;

@@ -1,40 +1,40 @@
-//! Nodes that die, stop, fill up, or cannot reach each other: what was acknowledged is there and
+//! Nodes that die, stop, or fill up: what was acknowledged is there and
 //! stays, answers go on where more than half of the nodes are, and where they are not the error
 //! says so.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rhumb_cql::{Cluster, CqlAddress, Options};
+use rhumb_cql::Cluster;
 use rhumb_rib::RibError;
 use rhumb_wire::Name;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::cassandra::Cassandra;
-use crate::world::{Holder, connect, now_s, with_cluster};
+use crate::world::{Holder, KEYSPACE, connect, connect_to, now_s, with_cluster};
 
 /// Publications without end, and what was acknowledged of them.
-struct Load {
+pub(crate) struct Load {
     ends: Arc<AtomicBool>,
     publishers: JoinSet<Published>,
 }
 
 #[derive(Default)]
-struct Published {
+pub(crate) struct Published {
     /// The highest sequence of each name that was acknowledged.
     acknowledged: BTreeMap<Name, u64>,
-    errors: Vec<RibError>,
-    read_errors: Vec<RibError>,
+    pub(crate) errors: Vec<RibError>,
+    pub(crate) read_errors: Vec<RibError>,
 }
 
 impl Load {
     /// Publishers through two servers, each of some names, ever newer.
-    async fn begin(cluster: &Cassandra) -> Self {
+    pub(crate) async fn begin(cluster: &Cassandra) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let mut publishers = JoinSet::new();
         for server in [connect(cluster).await, connect(cluster).await] {
@@ -45,7 +45,7 @@ impl Load {
         Self { ends, publishers }
     }
 
-    async fn end(self) -> Published {
+    pub(crate) async fn end(self) -> Published {
         self.ends.store(true, Ordering::Relaxed);
         let mut all = Published::default();
         for published in self.publishers.join_all().await {
@@ -83,7 +83,7 @@ async fn publish(server: Cluster, ends: Arc<AtomicBool>) -> Published {
 
 impl Published {
     /// Everything that was acknowledged is there, or something newer.
-    async fn check(&self, server: &Cluster) {
+    pub(crate) async fn check(&self, server: &Cluster) {
         assert!(self.acknowledged.len() >= 20, "{:?}", self.errors);
         for (name, acknowledged) in &self.acknowledged {
             let entry = server.entry(name).await.expect("an answer").expect("an entry");
@@ -108,7 +108,7 @@ fn a_node_killed_under_load_costs_no_answer_and_comes_back_with_nothing_older() 
         cluster.settle();
         // Quorums of the one that was away and one other.
         cluster.stop(0);
-        published.check(&connect_without(cluster, 0).await).await;
+        published.check(&connect_to(&cluster.address_of(&[1, 2], KEYSPACE)).await).await;
         cluster.go_on(0);
     });
 }
@@ -148,7 +148,6 @@ fn without_a_quorum_nothing_is_acknowledged_and_the_error_says_so() {
         let server = connect(cluster).await;
         let holder = Holder::new();
         server.commit(&[holder.change(&holder.route(1))]).await.unwrap();
-        // The one that is left is on the other side of the partition.
         cluster.stop(1);
         cluster.stop(2);
         let written = server.commit(&[holder.change(&holder.route(2))]).await;
@@ -186,53 +185,21 @@ impl Load {
     }
 }
 
-/// A file system of its own, which ends with this.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// Takes the place of a folder and has what was in it; `None` without the right to mount.
-    fn over(folder: &Path) -> Option<Self> {
-        let kept = folder.with_extension("kept");
-        run(Command::new("cp").arg("-a").args([folder, &kept])).then_some(())?;
-        let options = ["-t", "tmpfs", "-o", "size=160m", "tmpfs"];
-        run(Command::new("mount").args(options).arg(folder)).then_some(())?;
-        let disk = Self(folder.to_owned());
-        run(Command::new("cp").arg("-a").arg(kept.join(".")).arg(folder)).then_some(disk)
-    }
-
-    /// Leaves no room at all.
-    fn fill(&self) {
-        let mut dd = Command::new("dd");
-        dd.args(["if=/dev/zero", "bs=64k"]).arg(format!("of={}", self.0.join("filler").display()));
-        assert!(!run(&mut dd), "it ends for want of room");
-    }
-
-    fn clear(&self) {
-        std::fs::remove_file(self.0.join("filler")).expect("removed");
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        run(Command::new("umount").arg("--lazy").arg(&self.0));
-    }
-}
-
-fn run(command: &mut Command) -> bool {
-    command.output().is_ok_and(|output| output.status.success())
+/// Leaves no room at all on a disk.
+fn fill(disk: &Path) {
+    let mut dd = Command::new("dd");
+    dd.args(["if=/dev/zero", "bs=64k"]).arg(format!("of={}", disk.join(FILLER).display()));
+    assert!(dd.output().is_ok_and(|output| !output.status.success()), "it ends for want of room");
 }
 
 #[test]
 fn a_node_without_room_costs_no_answer_and_nothing_that_was_stored() {
     with_cluster(async |cluster| {
-        cluster.kill(2);
-        let Some(disk) = SmallDisk::over(&cluster.data_folder(2)) else {
+        let Some(disk) = cluster.small_disk() else {
             println!("skipped: no right to mount a small disk");
             return;
         };
-        cluster.start_node(2);
-        cluster.settle();
-        disk.fill();
+        fill(&disk);
         let load = Load::begin(cluster).await;
         // Until the node has noticed: its log of commits needs a new file.
         let large = Load::large(&connect(cluster).await);
@@ -245,22 +212,21 @@ fn a_node_without_room_costs_no_answer_and_nothing_that_was_stored() {
         let noticed = cluster.is_silent(2);
         large.end().await;
         let published = load.end().await;
+        std::fs::remove_file(disk.join(FILLER)).expect("removed");
+        cluster.kill(2);
         assert!(noticed, "the node went on without room");
         assert!(published.errors.is_empty(), "{:?}", published.errors);
         assert!(published.read_errors.is_empty(), "{:?}", published.read_errors);
-        published.check(&connect_without(cluster, 2).await).await;
-        disk.clear();
-        cluster.kill(2);
+        published.check(&connect_to(&cluster.address_of(&[0, 1], KEYSPACE)).await).await;
         cluster.start_node(2);
         cluster.settle();
         cluster.stop(0);
-        published.check(&connect_without(cluster, 0).await).await;
+        published.check(&connect_to(&cluster.address_of(&[1, 2], KEYSPACE)).await).await;
         cluster.go_on(0);
-        // Its disk is gone with the test; it comes back with what it had before, and is told the
-        // rest.
-        cluster.kill(2);
     });
 }
+
+const FILLER: &str = "filler";
 
 impl Load {
     /// So much that logs of commits fill up.
@@ -281,15 +247,4 @@ impl Load {
         }
         Self { ends, publishers }
     }
-}
-
-/// A server that is told of the other nodes alone.
-async fn connect_without(cluster: &Cassandra, node: usize) -> Cluster {
-    let address = cluster.address(crate::world::KEYSPACE);
-    let nodes: Vec<String> = address.nodes().to_vec();
-    let nodes = nodes.iter().enumerate().filter(|(at, _)| *at != node).map(|(_, it)| it.as_str());
-    let nodes = nodes.collect::<Vec<_>>().join(",");
-    let address: CqlAddress =
-        format!("cql://{nodes}/{}", address.keyspace()).parse().expect("an address");
-    Cluster::connect(&address, Options::default()).await.expect("a connection")
 }

@@ -1,25 +1,26 @@
 //! What is wrong with a store is said before it is used: tables, nodes, clocks; and what is too
 //! much at once is refused at once.
 
-use rhumb_cql::{Cluster, CqlAddress, Options, Replication};
+use std::time::Duration;
+
+use rhumb_cql::{Cluster, CqlAddress, Credentials, Options, Replication};
 use rhumb_rib::RibError;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use crate::cassandra::Cassandra;
-use crate::world::{Holder, connect, with_cluster};
+use crate::cassandra::{Cassandra, USER};
+use crate::world::{Holder, connect, connect_to, now_s, options, with_cluster};
 
 async fn session(cluster: &Cassandra) -> Session {
     let address = cluster.address("none");
-    SessionBuilder::new().known_nodes(address.nodes()).build().await.expect("a connection")
+    let session = SessionBuilder::new().known_nodes(address.nodes()).user(USER, USER);
+    session.build().await.expect("a connection")
 }
 
 async fn check(cluster: &Cassandra, keyspace: &str) -> Result<(), RibError> {
-    let connected = Cluster::connect(&cluster.address(keyspace), Options::default())
-        .await
-        .expect("a connection");
-    connected.check_schema().await
+    connect_to(&cluster.address(keyspace)).await.check_schema().await
 }
 
 #[test]
@@ -30,8 +31,7 @@ fn tables_are_made_once_by_whoever_comes_first_and_those_of_others_are_named() {
         let Err(RibError::SchemaMissing { keyspace }) = &missing else { panic!("{missing:?}") };
         assert_eq!(keyspace, OTHER);
         assert!(missing.unwrap_err().to_string().contains("--create-schema"));
-        let address = cluster.address(OTHER);
-        let server = Cluster::connect(&address, Options::default()).await.unwrap();
+        let server = connect_to(&cluster.address(OTHER)).await;
         server.create_schema(&Replication::Nodes(1)).await.unwrap();
         server.create_schema(&Replication::Nodes(1)).await.unwrap();
         check(cluster, OTHER).await.unwrap();
@@ -56,8 +56,65 @@ fn tables_are_made_once_by_whoever_comes_first_and_those_of_others_are_named() {
 }
 
 #[test]
-fn the_clocks_of_nodes_on_one_machine_agree() {
-    with_cluster(async |cluster| connect(cluster).await.check_clocks().await.unwrap());
+fn a_node_whose_clock_is_wrong_is_named_until_it_is_right_and_costs_no_answer() {
+    with_cluster(async |cluster| {
+        let server = connect(cluster).await;
+        server.check_clocks().await.unwrap();
+        // Which node, how far it is ahead, and whether it is the one that is said to be.
+        for (node, ahead_ms, is_ahead) in [(2, 45_000, true), (0, -45_000, false)] {
+            if !cluster.set_clock(node, ahead_ms) {
+                println!("skipped: no javac, which makes the clock that a test can set");
+                return;
+            }
+            let told = check_clocks_until(&server, Result::is_err).await;
+            let holder = Holder::new();
+            let stored = server.commit(&[holder.change(&holder.route(1))]).await;
+            let entry = server.entry(&holder.name()).await;
+            // It is set back, too: what a node says of its clock must follow.
+            cluster.set_clock(node, 0);
+            check_clocks_until(&server, Result::is_ok).await.unwrap();
+            let Err(RibError::ClocksApart { ahead, behind, apart_ms }) = told else {
+                panic!("{told:?}")
+            };
+            let address = cluster.address_of(&[node], "any").nodes()[0].clone();
+            assert_eq!(if is_ahead { ahead } else { behind }, address);
+            assert!((40_000..50_000).contains(&apart_ms), "{apart_ms}");
+            assert_eq!(stored.unwrap(), []);
+            assert!(entry.unwrap().is_some_and(|it| it.route(now_s()).is_some()));
+        }
+    });
+}
+
+/// Asks about the clocks until that is so, or for long enough, and returns the last answer.
+async fn check_clocks_until(
+    server: &Cluster,
+    is_so: impl Fn(&Result<(), RibError>) -> bool,
+) -> Result<(), RibError> {
+    for _ in 0..50 {
+        let checked = server.check_clocks().await;
+        if is_so(&checked) {
+            return checked;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    server.check_clocks().await
+}
+
+#[test]
+fn who_has_no_password_or_a_wrong_one_is_refused_and_the_error_says_that() {
+    with_cluster(async |cluster| {
+        for given in [None, Some("cassandra:wrong"), Some("nobody:cassandra")] {
+            let mut options = Options::default();
+            options.credentials = given.map(|given| Credentials::parse(given).unwrap());
+            let refused = Cluster::connect(&cluster.address("any"), options).await;
+            let Err(error @ RibError::StoreRefusesUser { .. }) = refused else {
+                panic!("{given:?}: {refused:?}")
+            };
+            let told = format!("{error} {error:?}");
+            assert!(!told.contains("wrong"), "{told}");
+        }
+        connect(cluster).await.check_schema().await.unwrap();
+    });
 }
 
 #[test]
@@ -74,7 +131,7 @@ fn nodes_that_nobody_runs_are_named() {
 #[test]
 fn what_is_too_much_at_once_is_refused_at_once_and_the_rest_is_answered() {
     with_cluster(async |cluster| {
-        let mut options = Options::default();
+        let mut options = options();
         options.most_requests = 4;
         let address = cluster.address(crate::world::KEYSPACE);
         let server = Cluster::connect(&address, options).await.unwrap();

@@ -1,14 +1,20 @@
-//! A cluster of three Apache Cassandra nodes on loopback, for the tests of this program.
+//! A cluster of three Apache Cassandra nodes, for the tests of this program.
 //!
 //! Maven brings the program; the tests skip themselves where Maven or Java is missing. One cluster
 //! serves all tests, one test at a time. Each node is the child of a shell that kills it when this
-//! program ends, however it does.
+//! program ends, however it does; what they stored goes with it, too.
+//!
+//! A plain cluster is on loopback, for programs that a test starts. One for trials asks for a
+//! password; each of its nodes has a clock that can be set, the last one a small disk, and each a
+//! network namespace of its own, so that some can be cut off from others ([`apart`]). What needs
+//! rights that the test lacks is left out, and the tests of it say so.
 
+mod apart;
 mod settings;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -19,19 +25,51 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rhumb_cql::CqlAddress;
-use tempfile::TempDir;
+
+use apart::Apart;
 
 pub(crate) const NODES: usize = 3;
+/// User and password of a cluster for trials: whom Cassandra makes itself.
+pub(crate) const USER: &str = "cassandra";
 
 /// Three nodes, or what is left of them.
 pub(crate) struct Cassandra {
-    folder: TempDir,
-    program: PathBuf,
+    ground: Ground,
+    program: Program,
+    purpose: Purpose,
+    /// Where each node is, if not on loopback.
+    apart: Option<Apart>,
     nodes: [Option<Node>; NODES],
-    /// Whether a node has been ended or stopped since all were up.
+    /// Whether a node has been ended, stopped or cut off since all were up.
     is_disturbed: AtomicBool,
+    has_tables: bool,
     storage_port: u16,
     cql_port: u16,
+}
+
+/// What a cluster is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Programs use it that a test starts: on loopback, for everybody.
+    Programs,
+    /// Tests use it that do to it whatever happens to clusters.
+    Trials,
+}
+
+/// What is run.
+struct Program {
+    lib: PathBuf,
+    /// Where the clock is that can be set; none where it cannot be compiled.
+    clock: Option<PathBuf>,
+}
+
+/// Where nodes keep what they have.
+struct Ground {
+    folder: PathBuf,
+    /// Whether the last node has a disk that can be filled.
+    has_small_disk: bool,
+    /// Removes it all when its standard input ends.
+    _keeper: Child,
 }
 
 /// A node that runs.
@@ -41,44 +79,66 @@ struct Node {
     process: u32,
 }
 
-/// The cluster of this program, or why there is none. Nobody else uses it while this is held.
-pub(crate) fn cluster() -> Result<MutexGuard<'static, Option<Cassandra>>, String> {
+/// The cluster of this program, or why there is none. Nobody else uses it while this is held. The
+/// thread that asks, and only it, is brought to where the cluster is.
+pub(crate) fn cluster(purpose: Purpose) -> Result<MutexGuard<'static, Option<Cassandra>>, String> {
     static CLUSTER: Mutex<Option<Cassandra>> = Mutex::new(None);
     let mut cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
-    let program = program()?;
     match &mut *cluster {
-        Some(cluster) => cluster.mend(),
-        None => *cluster = Some(Cassandra::start(program)),
+        Some(cluster) => {
+            cluster.enter();
+            cluster.mend();
+        }
+        None => *cluster = Some(Cassandra::start(Program::find(purpose)?, purpose)),
     }
     Ok(cluster)
 }
 
-/// Where the program is; Maven brings it if it is not there yet.
-fn program() -> Result<PathBuf, String> {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    let folder = target.join(format!("cassandra-{VERSION}"));
-    let (lib, complete) = (folder.join("lib"), folder.join("complete"));
-    is_there("java", "-version")?;
-    if complete.exists() {
-        return Ok(lib);
+impl Program {
+    /// Maven brings it if it is not there yet.
+    fn find(purpose: Purpose) -> Result<Self, String> {
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+        let folder = target.join(format!("cassandra-{VERSION}"));
+        let (lib, complete) = (folder.join("lib"), folder.join("complete"));
+        is_there("java", "-version")?;
+        if !complete.exists() {
+            is_there("mvn", "--version")?;
+            fs::create_dir_all(&folder).expect("a folder");
+            fs::write(folder.join("pom.xml"), settings::pom(VERSION)).expect("written");
+            let brought = Command::new("mvn")
+                .args(["--quiet", "--batch-mode", "--file"])
+                .arg(folder.join("pom.xml"))
+                .arg("org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies")
+                .arg(format!("-DoutputDirectory={}", lib.display()))
+                .arg("-DincludeScope=runtime")
+                .stdin(Stdio::null())
+                .output()
+                .expect("a process");
+            if !brought.status.success() {
+                return Err(format!("Maven brings no Cassandra {VERSION}"));
+            }
+            fs::write(complete, "").expect("written");
+        }
+        let is_for_trials = purpose == Purpose::Trials;
+        let clock = is_for_trials.then(|| compile_clock(&folder.join("clock"), &lib)).flatten();
+        Ok(Self { lib, clock })
     }
-    is_there("mvn", "--version")?;
-    fs::create_dir_all(&folder).expect("a folder");
-    fs::write(folder.join("pom.xml"), settings::pom(VERSION)).expect("written");
-    let brought = Command::new("mvn")
-        .args(["--quiet", "--batch-mode", "--file"])
-        .arg(folder.join("pom.xml"))
-        .arg("org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies")
-        .arg(format!("-DoutputDirectory={}", lib.display()))
-        .arg("-DincludeScope=runtime")
-        .stdin(Stdio::null())
-        .output()
-        .expect("a process");
-    if !brought.status.success() {
-        return Err(format!("Maven brings no Cassandra {VERSION}"));
+}
+
+/// Compiles the clock that can be set, unless that was done before.
+fn compile_clock(folder: &Path, lib: &Path) -> Option<PathBuf> {
+    let (source, class) =
+        (folder.join(settings::CLOCK_FILE), folder.join(settings::CLOCK_CLASS_FILE));
+    let is_new = fs::read_to_string(&source).is_ok_and(|text| text == settings::CLOCK);
+    if !(is_new && class.exists()) {
+        fs::create_dir_all(folder).expect("a folder");
+        fs::write(&source, settings::CLOCK).expect("written");
+        let mut javac = Command::new("javac");
+        javac.arg("-cp").arg(lib.join(format!("cassandra-all-{VERSION}.jar")));
+        javac.arg("-d").arg(folder).arg(&source).stdin(Stdio::null());
+        javac.output().is_ok_and(|output| output.status.success()).then_some(())?;
     }
-    fs::write(complete, "").expect("written");
-    Ok(lib)
+    Some(folder.to_owned())
 }
 
 fn is_there(program: &str, ask: &str) -> Result<(), String> {
@@ -86,13 +146,44 @@ fn is_there(program: &str, ask: &str) -> Result<(), String> {
     run.map(drop).map_err(|_| format!("no `{program}`, which a CQL cluster needs"))
 }
 
+impl Ground {
+    fn new(purpose: Purpose) -> Self {
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", KEEPER, "sh"]).arg(&folder);
+        if purpose == Purpose::Trials {
+            let small = data_folder(&folder, NODES - 1);
+            fs::create_dir_all(&small).expect("a folder");
+            keeper.arg(small);
+        }
+        keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut keeper = keeper.spawn().expect("a process");
+        let mut said = [0; 1];
+        keeper.stdout.as_mut().expect("its output").read_exact(&mut said).expect("its word");
+        Self { folder, has_small_disk: said == *b"y", _keeper: keeper }
+    }
+}
+
 impl Cassandra {
-    fn start(program: PathBuf) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let [storage_port, cql_port] = free_ports();
-        let nodes = Default::default();
-        let is_disturbed = AtomicBool::new(true);
-        let mut cluster = Self { folder, program, nodes, is_disturbed, storage_port, cql_port };
+    fn start(program: Program, purpose: Purpose) -> Self {
+        let ground = Ground::new(purpose);
+        let apart = if purpose == Purpose::Trials { Apart::new() } else { None };
+        let mut cluster = Self {
+            ground,
+            program,
+            purpose,
+            apart,
+            nodes: Default::default(),
+            is_disturbed: AtomicBool::new(true),
+            has_tables: false,
+            storage_port: 0,
+            cql_port: 0,
+        };
+        cluster.enter();
+        [cluster.storage_port, cluster.cql_port] = match cluster.apart {
+            Some(_) => [7000, 9042],
+            None => free_ports(),
+        };
         for node in 0..NODES {
             cluster.write_settings(node);
             cluster.start_node(node);
@@ -101,19 +192,47 @@ impl Cassandra {
         cluster
     }
 
+    /// Brings this thread to where the nodes can be reached.
+    pub(crate) fn enter(&self) {
+        if let Some(apart) = &self.apart {
+            apart.enter();
+        }
+    }
+
+    /// What brings other threads there.
+    pub(crate) fn way_in(&self) -> impl Fn() + Send + Sync + 'static {
+        let way_in = self.apart.as_ref().map(Apart::way_in);
+        move || {
+            if let Some(way_in) = &way_in {
+                way_in();
+            }
+        }
+    }
+
     /// Where the cluster is, and a keyspace in it.
     pub(crate) fn address(&self, keyspace: &str) -> CqlAddress {
-        let nodes = (0..NODES).map(|node| format!("{}:{}", host(node), self.cql_port));
+        self.address_of(&[0, 1, 2], keyspace)
+    }
+
+    /// As [`Self::address`], by these nodes alone.
+    pub(crate) fn address_of(&self, nodes: &[usize], keyspace: &str) -> CqlAddress {
+        let nodes = nodes.iter().map(|node| format!("{}:{}", self.host(*node), self.cql_port));
         let nodes = nodes.collect::<Vec<_>>().join(",");
         format!("cql://{nodes}/{keyspace}").parse().expect("an address")
+    }
+
+    /// Whether this is the first that is told so: tables are made once.
+    pub(crate) fn needs_tables(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_tables, true)
     }
 
     /// Starts a node that does not run.
     pub(crate) fn start_node(&mut self, node: usize) {
         let folder = self.node_folder(node);
         let mut java = Command::new("sh");
-        java.args(["-c", SHELL, "sh"]);
-        java.args(settings::java(&folder, &self.program));
+        java.args(["-c", SHELL, "sh"]).arg(folder.join("output"));
+        java.args(self.apart.iter().flat_map(|apart| apart.prefix(node)));
+        java.args(settings::java(&folder, &self.program.lib, self.program.clock.as_deref()));
         java.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = java.spawn().expect("a process");
         let mut process = String::new();
@@ -142,14 +261,35 @@ impl Cassandra {
         signal(self.process(node), "CONT");
     }
 
-    /// Where a node keeps what it stores.
-    pub(crate) fn data_folder(&self, node: usize) -> PathBuf {
-        self.node_folder(node).join("data")
+    /// Cuts a node off from the others, while clients reach it as before. Whether that could be
+    /// done.
+    pub(crate) fn cut_off(&self, node: usize) -> bool {
+        self.is_disturbed.store(true, Ordering::Relaxed);
+        self.apart.as_ref().map(|apart| apart.cut_off(node)).is_some()
+    }
+
+    /// Lets a node reach the others again.
+    pub(crate) fn join_again(&self, node: usize) {
+        if let Some(apart) = &self.apart {
+            apart.join_again(node);
+        }
+    }
+
+    /// Sets the clock of a node to so much later than it is. Whether that could be done.
+    pub(crate) fn set_clock(&self, node: usize, ahead_ms: i64) -> bool {
+        let file = self.node_folder(node).join(settings::CLOCK_SHIFT);
+        fs::write(file, ahead_ms.to_string()).expect("written");
+        self.program.clock.is_some()
+    }
+
+    /// Where the last node keeps what it stores, if its disk is a small one.
+    pub(crate) fn small_disk(&self) -> Option<PathBuf> {
+        self.ground.has_small_disk.then(|| data_folder(&self.ground.folder, NODES - 1))
     }
 
     /// Whether a node has ended by itself, or takes no connections.
     pub(crate) fn is_silent(&self, node: usize) -> bool {
-        TcpStream::connect((host(node), self.cql_port)).is_err()
+        TcpStream::connect((self.host(node), self.cql_port)).is_err()
     }
 
     /// Waits until all nodes have seen each other and nothing changes any more.
@@ -159,22 +299,26 @@ impl Cassandra {
         let (mut last, mut same) = (0, 0);
         while same < SETTLED {
             assert!(began.elapsed() < PATIENCE, "{}", self.last_words());
-            sleep(Duration::from_millis(500));
+            sleep(Duration::from_millis(250));
             let logs: Vec<String> = (0..NODES).map(|node| self.log(node)).collect();
             let changes = logs.iter().map(|log| log.matches(" is now ").count()).sum();
             let is_up = |node: usize| !self.is_silent(node) && others_up(&logs[node]) == NODES - 1;
-            same = if (0..NODES).all(is_up) && changes == last { same + 1 } else { 0 };
+            let knows_user = self.purpose == Purpose::Programs
+                || logs.iter().any(|log| log.contains("Created default superuser role"));
+            let is_same = knows_user && (0..NODES).all(is_up) && changes == last;
+            same = if is_same { same + 1 } else { 0 };
             last = changes;
         }
         self.is_disturbed.store(false, Ordering::Relaxed);
     }
 
-    /// Starts what a test has ended, and lets go on what it has stopped.
+    /// Starts what a test has ended, and lets go on what it has stopped or cut off.
     fn mend(&mut self) {
         if !self.is_disturbed.load(Ordering::Relaxed) {
             return;
         }
         for node in 0..NODES {
+            self.join_again(node);
             match self.nodes[node].as_mut().map(|node| node.shell.try_wait()) {
                 Some(Ok(None)) => self.go_on(node),
                 _ => self.start_node(node),
@@ -188,7 +332,14 @@ impl Cassandra {
     }
 
     fn node_folder(&self, node: usize) -> PathBuf {
-        self.folder.path().join(format!("node{node}"))
+        node_folder(&self.ground.folder, node)
+    }
+
+    fn host(&self, node: usize) -> String {
+        match self.apart {
+            Some(_) => apart::host(node),
+            None => host(node),
+        }
     }
 
     fn log(&self, node: usize) -> String {
@@ -210,9 +361,10 @@ impl Cassandra {
     fn write_settings(&self, node: usize) {
         let folder = self.node_folder(node);
         fs::create_dir_all(folder.join("data")).expect("a folder");
-        let seeds = (0..NODES).map(host).collect::<Vec<_>>().join(",");
+        let hosts = [0, 1, 2].map(|node| self.host(node));
+        let asks_password = self.purpose == Purpose::Trials;
         let ports = (self.storage_port, self.cql_port);
-        for (name, text) in settings::files(&folder, node, &host(node), &seeds, ports) {
+        for (name, text) in settings::files(&folder, node, &hosts, ports, asks_password) {
             fs::write(folder.join(name), text).expect("written");
         }
     }
@@ -222,6 +374,14 @@ impl Drop for Cassandra {
     fn drop(&mut self) {
         (0..NODES).for_each(|node| self.kill(node));
     }
+}
+
+fn node_folder(all: &Path, node: usize) -> PathBuf {
+    all.join(format!("node{node}"))
+}
+
+fn data_folder(all: &Path, node: usize) -> PathBuf {
+    node_folder(all, node).join("data")
 }
 
 /// Loopback addresses of their own, so that all nodes can have the same ports.
@@ -260,7 +420,16 @@ echo $node
 waiting=$!
 wait $node
 kill $waiting 2>/dev/null"#;
-/// Half seconds without a change.
-const SETTLED: usize = 6;
+/// Puts a small disk where it is told to, if it may, and says so in a letter; removes everything
+/// when standard input ends, and the nodes have.
+const KEEPER: &str = r#"[ -n "$2" ] && mount -t tmpfs -o size=160m tmpfs "$2" && disk="$2"
+printf "${disk:+y}${disk:-n}" | head -c 1
+exec >/dev/null
+read -r _
+sleep 2
+[ -n "$disk" ] && umount --lazy "$disk"
+rm -rf "$1""#;
+/// Quarters of a second without a change.
+const SETTLED: usize = 8;
 /// Three virtual machines that start on two busy cores.
 const PATIENCE: Duration = Duration::from_secs(240);

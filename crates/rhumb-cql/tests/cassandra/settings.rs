@@ -18,17 +18,20 @@ pub(crate) fn pom(version: &str) -> String {
 pub(crate) fn files(
     folder: &Path,
     node: usize,
-    host: &str,
-    seeds: &str,
+    hosts: &[String],
     (storage_port, cql_port): (u16, u16),
+    asks_password: bool,
 ) -> [(&'static str, String); 3] {
     let (token, folder) = (TOKENS[node], folder.display());
+    let (host, seeds) = (&hosts[node], hosts.join(","));
+    let asks = if asks_password { "Password" } else { "AllowAll" };
     // Every founding node is a seed: else one that starts slowly gives up, having met nobody.
     let yaml = format!(
         r#"cluster_name: rhumb
 num_tokens: 1
 initial_token: {token}
 auto_bootstrap: false
+authenticator: {asks}Authenticator
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: GossipingPropertyFileSnitch
 storage_compatibility_mode: NONE
@@ -74,18 +77,24 @@ phi_convict_threshold: 12
     [("cassandra.yaml", yaml), ("cassandra-rackdc.properties", rack), ("logback.xml", log)]
 }
 
-/// Where the output goes, and the command.
-pub(crate) fn java(folder: &Path, program: &Path) -> Vec<String> {
+/// The command, whose clock can be set if there is one for that.
+pub(crate) fn java(folder: &Path, program: &Path, clock: Option<&Path>) -> Vec<String> {
     let agent = std::fs::read_dir(program).expect("a folder").flatten();
     let agent = agent.map(|file| file.path()).find(|path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("jamm-"))
     });
     let (agent, program) = (agent.expect("Cassandra's agent"), program.display());
-    let (output, agent, folder) = (folder.join("output"), agent.display(), folder.display());
-    let mut words = vec![output.display().to_string(), "java".to_owned()];
+    let (agent, folder) = (agent.display(), folder.display());
+    let mut words = vec!["java".to_owned()];
     words.extend(OPTIONS.map(str::to_owned));
     words.extend(EXPORTS.map(|it| format!("--add-exports={it}=ALL-UNNAMED")));
     words.extend(OPENS.map(|it| format!("--add-opens={it}=ALL-UNNAMED")));
+    let mut classes = format!("{folder}:{program}/*");
+    if let Some(clock) = clock {
+        words.push(format!("-Dcassandra.clock={CLOCK_CLASS}"));
+        words.push(format!("-Drhumb.clock={folder}/{CLOCK_SHIFT}"));
+        classes = format!("{}:{classes}", clock.display());
+    }
     words.extend([
         format!("-Djava.io.tmpdir={folder}"),
         format!("-XX:ErrorFile={folder}/crash"),
@@ -94,7 +103,7 @@ pub(crate) fn java(folder: &Path, program: &Path) -> Vec<String> {
         format!("-Dcassandra.storagedir={folder}/data"),
         format!("-Dlogback.configurationFile=file://{folder}/logback.xml"),
         "-cp".to_owned(),
-        format!("{folder}:{program}/*"),
+        classes,
         "org.apache.cassandra.service.CassandraDaemon".to_owned(),
     ]);
     words
@@ -104,7 +113,50 @@ pub(crate) fn java(folder: &Path, program: &Path) -> Vec<String> {
 const TOKENS: [i64; super::NODES] =
     [-9_223_372_036_854_775_808, -3_074_457_345_618_258_603, 3_074_457_345_618_258_602];
 
-const OPTIONS: [&str; 19] = [
+/// Where a clock reads how many milliseconds it is ahead.
+pub(crate) const CLOCK_SHIFT: &str = "clock";
+pub(crate) const CLOCK_FILE: &str = "ShiftedClock.java";
+pub(crate) const CLOCK_CLASS_FILE: &str = "ShiftedClock.class";
+const CLOCK_CLASS: &str = "ShiftedClock";
+/// A clock for a node, which can be set while it runs.
+pub(crate) const CLOCK: &str = r#"import java.nio.file.Files;
+import java.nio.file.Path;
+
+public class ShiftedClock implements org.apache.cassandra.utils.Clock {
+    private final Path file = Path.of(System.getProperty("rhumb.clock"));
+    private volatile long aheadMs = 0;
+
+    public ShiftedClock() {
+        Thread reader = new Thread(this::follow, "clock");
+        reader.setDaemon(true);
+        reader.start();
+    }
+
+    private void follow() {
+        while (true) {
+            try {
+                aheadMs = Long.parseLong(Files.readString(file).trim());
+            } catch (Exception notSetOrHalfWritten) {
+            }
+            try {
+                Thread.sleep(100);
+            } catch (InterruptedException over) {
+                return;
+            }
+        }
+    }
+
+    public long nanoTime() {
+        return System.nanoTime();
+    }
+
+    public long currentTimeMillis() {
+        return System.currentTimeMillis() + aheadMs;
+    }
+}
+"#;
+
+const OPTIONS: [&str; 21] = [
     "-XX:-CreateCoredumpOnCrash",
     "-Xms384M",
     "-Xmx384M",
@@ -121,7 +173,10 @@ const OPTIONS: [&str; 19] = [
     "-Dcassandra-foreground=yes",
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.ring_delay_ms=1000",
-    "-Dcassandra.superuser_setup_delay_ms=-1",
+    // Whom a password is asked for: known to all nodes, soon, and cheap to verify.
+    "-Dcassandra.superuser_setup_delay_ms=500",
+    "-Dcassandra.system_auth.default_rf=3",
+    "-Dcassandra.auth_bcrypt_gensalt_log2_rounds=4",
     "-Dcassandra.consistent.rangemovement=false",
     "-Dcassandra.shutdown_announce_in_ms=0",
     "-Dfile.encoding=UTF-8",

@@ -1,16 +1,17 @@
 //! Holders of names, what they say, and stores of all kinds behind one face.
 
+use std::panic::resume_unwind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rhumb_cql::{Cluster, Options, Replication};
+use rhumb_cql::{Cluster, CqlAddress, Credentials, Options, Replication};
 use rhumb_rib::store::{Change, RemovalChange, Store};
 use rhumb_rib::{Account, Entry, Held, RibError};
 use rhumb_trust::{Identity, Removal, Window};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 
-use super::cassandra::{Cassandra, cluster};
+use super::cassandra::{Cassandra, Purpose, USER, cluster};
 
 /// Who publishes in these tests.
 pub(crate) const BY: Name = Name([9; 32]);
@@ -163,27 +164,49 @@ impl AnyStore {
 }
 
 /// Runs a test against the cluster of this program, in a keyspace with tables; or says why not.
-pub(crate) fn with_cluster(test: impl AsyncFnOnce(&mut Cassandra)) {
-    match cluster() {
-        Ok(mut cluster) => {
-            let cluster = cluster.as_mut().expect("started");
-            let runtime = Runtime::new().expect("a runtime");
-            runtime.block_on(async {
-                let made = connect(cluster).await;
-                made.create_schema(&Replication::Nodes(3)).await.expect("tables");
-                test(cluster).await;
-            });
+pub(crate) fn with_cluster(test: impl AsyncFnOnce(&mut Cassandra) + Send) {
+    // A thread that has been where the cluster is stays there.
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| match cluster(Purpose::Trials) {
+            Ok(mut cluster) => run(cluster.as_mut().expect("started"), test),
+            Err(reason) => println!("skipped: {reason}"),
+        });
+        if let Err(panic) = run.join() {
+            resume_unwind(panic);
         }
-        Err(reason) => println!("skipped: {reason}"),
-    }
+    });
+}
+
+fn run(cluster: &mut Cassandra, test: impl AsyncFnOnce(&mut Cassandra)) {
+    let mut runtime = Builder::new_multi_thread();
+    let runtime = runtime.enable_all().on_thread_start(cluster.way_in()).build();
+    runtime.expect("a runtime").block_on(async {
+        if cluster.needs_tables() {
+            let made = connect(cluster).await;
+            made.create_schema(&Replication::Nodes(3)).await.expect("tables");
+        }
+        test(cluster).await;
+    });
 }
 
 /// Another server of the same cluster. It waits longer than nodes wait for each other: what a test
 /// asks is answered also where the machine has much else to do.
 pub(crate) async fn connect(cluster: &Cassandra) -> Cluster {
-    let mut options = Options::default();
+    connect_to(&cluster.address(KEYSPACE)).await
+}
+
+/// As [`connect`], told of some nodes alone.
+pub(crate) async fn connect_to(address: &CqlAddress) -> Cluster {
+    let mut options = options();
     options.patience = Duration::from_secs(15);
-    Cluster::connect(&cluster.address(KEYSPACE), options).await.expect("a connection")
+    Cluster::connect(address, options).await.expect("a connection")
+}
+
+/// With the password of the cluster.
+pub(crate) fn options() -> Options {
+    let mut options = Options::default();
+    options.credentials = Credentials::parse(&format!("{USER}:{USER}"));
+    options
 }
 
 pub(crate) const KEYSPACE: &str = "rib";

@@ -1,21 +1,5 @@
-//! What a publication and a look-up cost over a cluster, next to a bare write and a bare read of as
-//! many bytes through the same driver: both acknowledged by a quorum of three nodes on this
-//! machine.
-//!
-//! A publication is a commit of one renewal, which is what most are: it writes the statement, the
-//! books, and what other servers hear of it. In rounds that take turns, 16 are under way at once,
-//! and then one alone; a ratio is that of medians over the rounds. Only ratios travel between
-//! machines.
-//!
-//! Run by `cargo xtask bench rib cluster`; `--json` prints one object. Takes about a minute, most
-//! of it for the nodes to start. Where Java or Maven is missing it says so, and measures nothing.
-
-#[allow(dead_code, reason = "tests do more to nodes than benches")]
-#[path = "../tests/cassandra/mod.rs"]
-mod cassandra;
-#[allow(dead_code, reason = "what holders say")]
-#[path = "../tests/world/mod.rs"]
-mod world;
+//! The store: a commit of one renewal, which is what most are, and a read, next to a bare write and
+//! a bare read of as many bytes through the same driver.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,12 +12,14 @@ use scylla::statement::prepared::PreparedStatement;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use world::{Holder, KEYSPACE, connect};
+use crate::cassandra::Cassandra;
+use crate::report::Report;
+use crate::world::{Holder, KEYSPACE, connect};
 
-const ROUNDS: usize = 9;
+pub(crate) const ROUNDS: usize = 5;
 /// Of each kind, in each round.
-const OPERATIONS: usize = 400;
-const AT_ONCE: usize = 16;
+pub(crate) const OPERATIONS: usize = 400;
+pub(crate) const AT_ONCE: usize = 16;
 /// About as many bytes as a renewal writes.
 const BARE_LEN: usize = 300;
 
@@ -55,30 +41,28 @@ enum What {
 
 const ALL: [What; 4] = [What::BareWrite, What::Publication, What::BareRead, What::LookUp];
 
+const NAMES: [&str; ALL.len()] = ["bare_write", "publication", "bare_read", "look_up"];
+
 /// Seconds for each operation, of all kinds.
 type Round = [f64; ALL.len()];
 
-fn main() {
-    let json = std::env::args().any(|word| word == "--json");
-    let mut cluster = match cassandra::cluster() {
-        Ok(cluster) => cluster,
-        Err(reason) if json => {
-            println!("{{\"bench\": \"rib-cluster\", \"skipped\": \"{reason}\", \"targets\": []}}");
-            return;
+/// Times one alone and many at once, and says what they are to each other.
+pub(crate) fn measure(cluster: &Cassandra, report: &mut Report) {
+    let (alone, at_once) = Runtime::new().expect("a runtime").block_on(run_all(cluster));
+    for (width, round) in [("alone", alone), ("at_once", at_once)] {
+        for (what, seconds) in NAMES.iter().zip(round) {
+            report.figure(&format!("{what}_ms_{width}"), seconds * 1e3);
         }
-        Err(reason) => return println!("skipped: {reason}"),
-    };
-    let cluster = cluster.as_mut().expect("started");
-    let (alone, at_once) = Runtime::new().expect("a runtime").block_on(measure(cluster));
-    let targets = targets(alone, at_once);
-    if json {
-        print_json(alone, at_once, targets);
-    } else {
-        print_text(alone, at_once, targets);
     }
+    let [bare_write, publication, bare_read, look_up] = alone;
+    let [bare_writes, publications, bare_reads, look_ups] = at_once;
+    report.at_most("publication_to_bare_write", publication / bare_write, 2.0);
+    report.at_most("look_up_to_bare_read", look_up / bare_read, 2.0);
+    report.at_most("publications_at_once_to_bare_writes", publications / bare_writes, 3.0);
+    report.at_most("look_ups_at_once_to_bare_reads", look_ups / bare_reads, 2.0);
 }
 
-async fn measure(cluster: &cassandra::Cassandra) -> (Round, Round) {
+async fn run_all(cluster: &Cassandra) -> (Round, Round) {
     let server = connect(cluster).await;
     server.create_schema(&Replication::Nodes(3)).await.expect("tables");
     let bare = Bare::prepare(cluster).await;
@@ -142,7 +126,7 @@ async fn run(
 }
 
 impl Bare {
-    async fn prepare(cluster: &cassandra::Cassandra) -> Self {
+    async fn prepare(cluster: &Cassandra) -> Self {
         let address = cluster.address(KEYSPACE);
         let session = SessionBuilder::new().known_nodes(address.nodes()).build().await;
         let session = Arc::new(session.expect("a session"));
@@ -179,50 +163,4 @@ fn medians(rounds: &[Round]) -> Round {
         of.sort_by(f64::total_cmp);
         of[of.len() / 2]
     })
-}
-
-/// What is compared with what, the ratio, and the most that it may be.
-fn targets(alone: Round, at_once: Round) -> [(&'static str, f64, f64); 4] {
-    let [bare_write, publication, bare_read, look_up] = alone;
-    let [bare_writes, publications, bare_reads, look_ups] = at_once;
-    [
-        ("time of a publication to a bare write", publication / bare_write, 2.0),
-        ("time of a look-up to a bare read", look_up / bare_read, 2.0),
-        ("publications at once to bare writes", publications / bare_writes, 3.0),
-        ("look-ups at once to bare reads", look_ups / bare_reads, 2.0),
-    ]
-}
-
-fn print_text(alone: Round, at_once: Round, targets: [(&str, f64, f64); 4]) {
-    let ms = |round: Round| round.map(|seconds| format!("{:.2}", seconds * 1e3)).join(", ");
-    println!("bare write, publication, bare read, look-up, in ms, medians of {ROUNDS} rounds:");
-    println!("  one alone {}; of {AT_ONCE} at once each {}", ms(alone), ms(at_once));
-    for (what, ratio, most) in targets {
-        let verdict = if ratio <= most { "met" } else { "MISSED" };
-        println!("  {what}: {ratio:.2}, at most {most:.0} {verdict}");
-    }
-}
-
-fn print_json(alone: Round, at_once: Round, targets: [(&str, f64, f64); 4]) {
-    let targets = targets.map(|(what, ratio, most)| {
-        let met = ratio <= most;
-        format!(
-            "{{\"name\": \"{what}\", \"value\": {ratio:.2}, \"target\": \"at most {most}\", \"met\": {met}}}"
-        )
-    });
-    let seconds = |round: Round| {
-        let [bare_write, publication, bare_read, look_up] = round;
-        format!(
-            "{{\"bare_write_s\": {bare_write:.6}, \"publication_s\": {publication:.6}, \
-             \"bare_read_s\": {bare_read:.6}, \"look_up_s\": {look_up:.6}}}"
-        )
-    };
-    println!(
-        "{{\"bench\": \"rib-cluster\", \"conditions\": {{\"nodes\": 3, \"replicas\": 3, \"rounds\": {ROUNDS}, \
-         \"operations\": {OPERATIONS}, \"at_once\": {AT_ONCE}}}, \"alone\": {}, \"at_once\": {}, \
-         \"targets\": [{}]}}",
-        seconds(alone),
-        seconds(at_once),
-        targets.join(", ")
-    );
 }

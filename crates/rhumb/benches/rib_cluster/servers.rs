@@ -1,0 +1,212 @@
+//! What two RIBs over one cluster serve, next to one: look-ups of popular names, and two renewals
+//! for three of them, which is what `docs/scale.md` comes to.
+//!
+//! All that is served goes to one RIB in one half of a round, and in turns to either in the other
+//! half. Counted is what is answered for a second of the RIBs' processes. Two RIBs hear of each
+//! other's changes and read names again that they had in memory: that is what a second one costs.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rhumb_trust::{Identity, Window};
+use rhumb_wire::certificate::Locator;
+use rhumb_wire::rib::{RequestId, RibRequestBody, RibResponseBody};
+use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
+
+use crate::cassandra::Cassandra;
+use crate::client::Client;
+use crate::harness::{Place, Running};
+use crate::machine::median;
+use crate::report::Report;
+use crate::world::{Holder, now_s};
+
+pub(crate) const ROUNDS: usize = 3;
+pub(crate) const NAMES: usize = 2000;
+const SLICE: Duration = Duration::from_secs(4);
+/// Requests under way at each RIB.
+const WINDOW: usize = 64;
+
+/// Two RIBs over one store, and names in it.
+pub(crate) struct Ribs {
+    _place: Place,
+    pub(crate) ribs: Vec<Rib>,
+    /// Who asks and tells.
+    pub(crate) router: Arc<Identity>,
+    pub(crate) holders: Vec<Holder>,
+    sequence: u64,
+    random: StdRng,
+}
+
+/// A RIB's process.
+pub(crate) struct Rib {
+    pub(crate) running: Running,
+    pub(crate) at: (Name, SocketAddr),
+}
+
+impl Ribs {
+    pub(crate) fn start(cluster: &Cassandra) -> Self {
+        let place = Place::new();
+        let router = Arc::new(Identity::generate(Role::Router, 0).unwrap());
+        let store = cluster.address("served").to_string();
+        let start = |key: &str, further: &[&str]| {
+            place.keygen("rib", key);
+            let admit = router.name().to_string();
+            let arguments = [
+                "rib",
+                "--listen",
+                "127.0.0.1:0",
+                "--key",
+                key,
+                "--store",
+                &store,
+                "--admit",
+                &admit,
+            ];
+            let mut running = place.start(&[&arguments[..], further].concat());
+            let ready = running.next_object_within(Duration::from_secs(120));
+            let [name, address] =
+                ["name", "address"].map(|it| ready[it].as_str().unwrap().to_owned());
+            Rib { running, at: (name.parse().unwrap(), address.parse().unwrap()) }
+        };
+        let ribs = vec![start("1.key", &["--create-schema", "3"]), start("2.key", &[])];
+        let holders = (0..NAMES).map(|_| Holder::new()).collect();
+        let random = StdRng::seed_from_u64(1);
+        let sequence = now_s() * 1000;
+        let mut ribs = Self { _place: place, ribs, router, holders, sequence, random };
+        ribs.fill();
+        ribs
+    }
+
+    pub(crate) fn connect(&self, rib: usize) -> Client {
+        Client::connect(&self.router, self.ribs[rib].at)
+    }
+
+    /// A statement that is newer than all before.
+    pub(crate) fn order(&mut self, holder: usize) -> RibRequestBody {
+        self.sequence += 1;
+        let via = Statement::Route { via: self.router.name(), scope: Scope::Any };
+        order(&self.holders[holder].0, via, self.sequence)
+    }
+
+    /// Publishes the router's address, and all names.
+    fn fill(&mut self) {
+        let mut client = self.connect(0);
+        let locator = Locator::new("192.0.2.1:4000".parse().unwrap()).unwrap();
+        let locator = order(&self.router, Statement::Locator(locator), self.sequence);
+        let mut orders = vec![locator];
+        orders.extend((0..NAMES).map(|holder| self.order(holder)));
+        let mut under_way: HashMap<RequestId, RibRequestBody> = HashMap::new();
+        let began = Instant::now();
+        while !(orders.is_empty() && under_way.is_empty()) {
+            while under_way.len() < WINDOW
+                && let Some(order) = orders.pop()
+            {
+                under_way.insert(client.ask(order.clone()), order);
+            }
+            for answer in client.answers(Duration::from_millis(20)) {
+                // Nothing has been asked for, so nothing is told.
+                let Some(order) = under_way.remove(&answer.id) else { continue };
+                if answer.body != RibResponseBody::Stored {
+                    orders.push(order);
+                }
+            }
+            assert!(began.elapsed() < Duration::from_secs(180), "{} left", orders.len());
+        }
+    }
+
+    /// A name, the one of rank r as often as 1 / r.
+    fn popular(&mut self) -> usize {
+        let rank = (NAMES as f64).powf(self.random.random::<f64>()) as usize;
+        rank.min(NAMES - 1)
+    }
+
+    /// Has these RIBs serve for a while; returns how much was answered.
+    fn serve(&mut self, clients: &mut [Client]) -> usize {
+        let mut under_way = vec![HashMap::<RequestId, Instant>::new(); clients.len()];
+        let (began, mut answered, mut turn) = (Instant::now(), 0, 0usize);
+        let window = WINDOW / clients.len();
+        while began.elapsed() < SLICE {
+            for (client, under_way) in clients.iter_mut().zip(&mut under_way) {
+                while under_way.len() < window {
+                    turn += 1;
+                    let holder = self.popular();
+                    let body = match turn % 5 {
+                        0 | 2 => self.order(holder),
+                        _ => RibRequestBody::LookUpRoute(self.holders[holder].name()),
+                    };
+                    under_way.insert(client.ask(body), Instant::now());
+                }
+                for answer in client.answers(Duration::from_millis(2)) {
+                    // Its number is the RIB's own.
+                    if matches!(answer.body, RibResponseBody::Changed { .. }) {
+                        continue;
+                    }
+                    let is_served = matches!(
+                        answer.body,
+                        RibResponseBody::Found { .. }
+                            | RibResponseBody::Stored
+                            // Renewals of one name may overtake each other.
+                            | RibResponseBody::Superseded(_)
+                    );
+                    if under_way.remove(&answer.id).is_some() {
+                        assert!(is_served, "{:?}", answer.body);
+                        answered += 1;
+                    }
+                }
+                under_way.retain(|_, sent| sent.elapsed() < Duration::from_secs(5));
+            }
+        }
+        answered
+    }
+
+    /// Seconds of the processor that all RIBs have had.
+    fn cpu_s(&self) -> f64 {
+        self.ribs.iter().map(|rib| cpu_s(rib.running.child.id())).sum()
+    }
+}
+
+fn order(holder: &Identity, statement: Statement, sequence: u64) -> RibRequestBody {
+    let window = Window::starting(now_s(), 3600);
+    let said: Certificate = holder.certify(statement, sequence, window).unwrap();
+    let metadata = vec![(**holder.metadata()).clone()];
+    RibRequestBody::Publish { metadata, certificates: vec![said] }
+}
+
+pub(crate) fn measure(ribs: &mut Ribs, report: &mut Report) {
+    let mut seen = [Vec::new(), Vec::new()];
+    let mut walls = [Vec::new(), Vec::new()];
+    for round in 0..=ROUNDS {
+        for count in [1, 2] {
+            let mut clients: Vec<Client> = (0..count).map(|rib| ribs.connect(rib)).collect();
+            let (cpu_before, began) = (ribs.cpu_s(), Instant::now());
+            let answered = ribs.serve(&mut clients) as f64;
+            let (cpu_s, wall_s) = (ribs.cpu_s() - cpu_before, began.elapsed().as_secs_f64());
+            // The first round warms up.
+            if round > 0 {
+                seen[count - 1].push(answered / cpu_s);
+                walls[count - 1].push(answered / wall_s);
+            }
+        }
+    }
+    let [one, each_of_two] = seen.map(|rates| median(rates.into_iter()));
+    let [one_wall, two_wall] = walls.map(|rates| median(rates.into_iter()));
+    report.figure("served_per_cpu_s_by_one", one);
+    report.figure("served_per_cpu_s_by_each_of_two", each_of_two);
+    report.figure("served_per_wall_s_by_one", one_wall);
+    report.figure("served_per_wall_s_by_two", two_wall);
+    report.at_least("two_ribs_to_one", 2.0 * each_of_two / one, 1.7);
+}
+
+/// Of a process with all its threads. Source: proc_pid_schedstat(5).
+fn cpu_s(process: u32) -> f64 {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let of_thread = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    threads.flatten().filter_map(of_thread).sum::<f64>() / 1e9
+}
