@@ -2,9 +2,9 @@
 //!
 //! Four times a second a server reads which servers there are and, of each other one, the changes
 //! from the next number on. A write may become visible after a later one: the numbers in between
-//! are awaited until they can only be failures. Every name is told twice: as soon as it is heard,
-//! and once more when the write that it announces must have ended, since both are under way at
-//! once.
+//! are awaited until they can only be failures. Every name is told three times, since the write
+//! that it announces is under way at the same time: as soon as it is heard, when nearly all writes
+//! have ended, and when it must have.
 //!
 //! Who could not read for longer than changes are kept is told so ([`Heard::Lost`]), as is who
 //! meets a server whose beginning it may have missed.
@@ -28,8 +28,14 @@ pub struct Feed {
     servers: HashMap<Vec<u8>, Followed>,
     /// When everything was read last.
     complete: Instant,
-    again: VecDeque<(Instant, Name)>,
+    again: [Again; 2],
     heard: VecDeque<Heard>,
+}
+
+/// Names that are to be told once more, so long after they were heard.
+struct Again {
+    after: Duration,
+    names: VecDeque<(Instant, Name)>,
 }
 
 /// What was heard.
@@ -62,7 +68,7 @@ impl Feed {
             inner,
             servers: HashMap::new(),
             complete: Instant::now(),
-            again: VecDeque::new(),
+            again: [NEARLY_ALL_WRITTEN, WRITTEN_BY].map(Again::new),
             heard: VecDeque::new(),
         };
         let ready_inner = feed.inner.clone();
@@ -143,28 +149,36 @@ impl Feed {
         if has_removals {
             self.heard.push_back(Heard::Removals);
         }
-        let mut told: Vec<Name> = names.iter().copied().collect();
-        while let Some((_, name)) =
-            self.again.pop_front_if(|(since, _)| now.duration_since(*since) >= WRITTEN_BY)
-        {
-            if !names.contains(&name) {
-                told.push(name);
-            }
+        let mut told = names.clone();
+        for again in &mut self.again {
+            told.extend(again.take_due(now));
+            again.names.extend(names.iter().map(|name| (now, *name)));
         }
-        self.again.extend(names.into_iter().map(|name| (now, name)));
-        if self.again.len() > MOST_AGAIN {
+        if self.again.iter().any(|again| again.names.len() > MOST_AGAIN) {
             self.lose();
         } else if !told.is_empty() {
-            self.heard.push_back(Heard::Names(told));
+            self.heard.push_back(Heard::Names(told.into_iter().collect()));
         }
     }
 
     /// Nothing that was to be told matters beside this.
     fn lose(&mut self) {
-        self.again.clear();
+        self.again.iter_mut().for_each(|again| again.names.clear());
         self.heard.clear();
         self.heard.push_back(Heard::Lost);
         self.heard.push_back(Heard::Removals);
+    }
+}
+
+impl Again {
+    fn new(after: Duration) -> Self {
+        Self { after, names: VecDeque::new() }
+    }
+
+    fn take_due(&mut self, now: Instant) -> Vec<Name> {
+        let is_due = |since: Instant| now.duration_since(since) >= self.after;
+        let due = self.names.partition_point(|(since, _)| is_due(*since));
+        self.names.drain(..due).map(|(_, name)| name).collect()
     }
 }
 
@@ -240,13 +254,15 @@ async fn read(ready: &Ready, server: &[u8], next: i64) -> Result<BTreeMap<i64, V
 const MOST_BYTES: usize = 8 << 20;
 /// How often it is read.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// Within a second with the look before and the one after.
+const NEARLY_ALL_WRITTEN: Duration = Duration::from_millis(300);
 /// A write that has not been seen by then has failed: longer than a request is waited for.
 const WRITTEN_BY: Duration = Duration::from_secs(10);
 /// Half of what changes are kept for.
 const LONGEST_AWAY: Duration = Duration::from_secs(CHANGES_TTL_S as u64 / 2);
 /// For how long a server is followed that is there no more.
 const FOLLOWED_FOR: Duration = Duration::from_secs(CHANGES_TTL_S as u64);
-/// 32 MB; more is forgotten, with everything.
+/// 48 MB each time; more is forgotten, with everything.
 const MOST_AGAIN: usize = 1_000_000;
 
 #[cfg(test)]
@@ -255,6 +271,18 @@ mod tests {
 
     fn read(numbers: &[i64]) -> BTreeMap<i64, Vec<u8>> {
         numbers.iter().map(|number| (*number, vec![*number as u8])).collect()
+    }
+
+    #[test]
+    fn what_was_heard_is_told_again_when_it_is_time_and_once() {
+        let began = Instant::now();
+        let mut again = Again::new(NEARLY_ALL_WRITTEN);
+        let [first, second] = [Name([1; 32]), Name([2; 32])];
+        again.names.extend([(began, first), (began + NEARLY_ALL_WRITTEN / 2, second)]);
+        assert_eq!(again.take_due(began + NEARLY_ALL_WRITTEN - Duration::from_millis(1)), []);
+        assert_eq!(again.take_due(began + NEARLY_ALL_WRITTEN), [first]);
+        assert_eq!(again.take_due(began + NEARLY_ALL_WRITTEN), []);
+        assert_eq!(again.take_due(began + 2 * NEARLY_ALL_WRITTEN), [second]);
     }
 
     #[test]
