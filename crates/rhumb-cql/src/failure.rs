@@ -34,6 +34,11 @@ fn attempt_failed(attempt: &RequestAttemptError) -> fn(Box<dyn Error + Send + Sy
         }
         A::DbError(DbError::Overloaded | DbError::RateLimitReached { .. }, _)
         | A::UnableToAllocStreamId => |_| RibError::Overloaded,
+        // A node that asks for passwords asks other nodes about users, and tells it so where they
+        // do not answer.
+        A::DbError(DbError::Unauthorized, text) if text.contains("Unable to perform") => {
+            |source| RibError::StoreTooSlow { source }
+        }
         A::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
             |source| RibError::StoreRefusesUser { source }
         }

@@ -141,11 +141,11 @@ impl Feed {
         };
         self.servers.retain(|_, followed| is_there(followed));
         self.complete = began;
-        self.tell(names, has_removals, began);
+        self.tell(&names, has_removals, began);
         Ok(())
     }
 
-    fn tell(&mut self, names: HashSet<Name>, has_removals: bool, now: Instant) {
+    fn tell(&mut self, names: &HashSet<Name>, has_removals: bool, now: Instant) {
         if has_removals {
             self.heard.push_back(Heard::Removals);
         }

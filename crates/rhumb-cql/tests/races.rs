@@ -9,6 +9,7 @@ use rhumb_wire::Certificate;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::task::JoinSet;
 
+use crate::cassandra::USER;
 use crate::world::{BY, Holder, KEYSPACE, connect, now_s, with_cluster};
 
 /// What an entry says, in comparable form.
@@ -101,7 +102,8 @@ fn what_is_hidden_by_something_newer_that_is_over_is_not_called_stored() {
         let holder = Holder::new();
         // A newer route was there, and its time has passed.
         let node = cluster.address(KEYSPACE).nodes()[0].clone();
-        let session = SessionBuilder::new().known_node(node).build().await.unwrap();
+        let session = SessionBuilder::new().known_node(node).user(USER, USER);
+        let session = session.build().await.unwrap();
         let mut bytes = Vec::new();
         holder.route(9).emit(&mut bytes);
         let rank = rhumb_rib::cells::rank_of(9);
