@@ -7,9 +7,9 @@
 //! strangers choose them.
 //!
 //! Every operation takes constant time, at its worst as in the mean: what passes away is dropped
-//! two by two with what is inserted, since 65,536 entries at once take 10 ms, for which everybody
-//! else would wait; and the room of a generation is made at once where it was needed before, so
-//! that nothing is hashed again while it grows.
+//! two by two with what is inserted, since tens of thousands of entries at once take milliseconds,
+//! for which everybody else would wait; and the room of a generation is made at once where it was
+//! needed before, so that nothing is hashed again while it grows.
 
 use std::collections::{HashMap, hash_map};
 use std::hash::Hash;

@@ -313,7 +313,8 @@ fn files_are_received_by_the_node_that_runs() {
     one.next_object();
     assert_eq!(send("large", &by_sender).code, 1, "it is refused, and another one waited for");
     assert_eq!(one.next_object()["refused"], json!("large"));
-    assert_eq!(send("letter", &by_sender).code, 0);
+    let sent = send("letter", &by_sender);
+    assert_eq!(sent.code, 0, "{}", sent.errors);
     assert!(one.next_object()["received"].as_str().unwrap().ends_with("letter.1"));
     assert_eq!(one.end_by_itself().0, 0);
     let mut receiver = place.start(&receive);
