@@ -48,7 +48,7 @@ use stores::Stores;
 use words::Words;
 
 pub use conduct::{Conduct, Fault, Suspicion};
-pub use logs::LogCounts;
+pub use logs::{LogCounts, Teller};
 pub use publications::{Kind, PublishOutcome, Slot};
 pub use words::Checks;
 

@@ -25,7 +25,7 @@ mod table;
 pub use chance::Chance;
 pub use directory::{
     Answered, Checks, Conduct, Directory, Fault, Kind, LogCounts, NoAnswer, PublishOutcome,
-    Question, Slot, Suspicion,
+    Question, Slot, Suspicion, Teller,
 };
 pub use eviction::Eviction;
 pub use heads::{Fork, Heads, Taken};

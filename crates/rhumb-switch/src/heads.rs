@@ -9,11 +9,12 @@
 //!    know.
 //!
 //! INVARIANT: what others tell changes nothing but what the RIB itself has signed. Heads of other
-//! RIBs are left, unread.
+//! RIBs are left, unread. Of a domain's RIB, which a head tells how many names it has, nobody
+//! outside is told.
 
-use rhumb_directory::Question;
+use rhumb_directory::{Question, Teller};
 use rhumb_link::SessionId;
-use rhumb_trust::{Now, StatementError, Verified};
+use rhumb_trust::{Now, Standing, StatementError, Verified};
 use rhumb_wire::log::Head;
 use rhumb_wire::rib::RibResponseBody;
 use rhumb_wire::{Action, Name, Pdu, PduHeader, Role};
@@ -66,6 +67,9 @@ impl Switch {
         if !is_its_word {
             return self.plane.drop_pdu(DropReason::NotForUs);
         }
+        if !self.is_listened_to(from, now) {
+            return self.plane.drop_pdu(DropReason::Overloaded);
+        }
         let Ok(heads) = Head::parse_list(pdu.data()) else {
             return self.plane.drop_pdu(DropReason::MalformedPdu);
         };
@@ -99,7 +103,14 @@ impl Switch {
                 let about = (name, replica);
                 self.directory.proof_shown(about, &head, path.as_deref(), now.instant);
             }
-            (Ok(head), Told::Router(_)) => self.directory.take_head(replica, head, now.instant),
+            (Ok(head), Told::Router(session)) => {
+                let standing = self.neighbour(session, now).standing;
+                let by = match standing {
+                    Standing::Admitted => Teller::Admitted,
+                    _ => Teller::Stranger,
+                };
+                self.directory.take_head(replica, head, by, now.instant);
+            }
             // Its clock may be ahead of ours.
             (Err(StatementError::NotYetValid { .. }), _) => {}
             (Err(_), Told::Proof { .. }) => self.directory.note_forged(replica, now.instant),
@@ -114,6 +125,7 @@ impl Switch {
         let sessions = self.plane.link().sessions();
         let routers: Vec<(SessionId, Name)> = sessions
             .filter(|(_, peer)| peer.metadata.role == Role::Router)
+            .filter(|(session, _)| !self.is_outside(*session, now))
             .map(|(session, peer)| (session, peer.name))
             .collect();
         let mut data = Vec::new();

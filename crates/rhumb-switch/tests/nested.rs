@@ -75,6 +75,7 @@ fn admit(
 fn rib_of(domain: Name) -> rhumb_rib::Config {
     let mut config = rhumb_rib::Config::default();
     config.domain = Some(domain);
+    config.keeps_log = true;
     let members = Rule::of_domain(domain, Rights::PUBLISH, Standing::Admitted);
     config.access =
         Access { rules: vec![members], otherwise: Standing::Stranger, ..Access::default() };
@@ -128,7 +129,7 @@ impl Station {
             world.router_with(
                 router,
                 address,
-                Config { ribs, locator, domain, ..Config::default() },
+                Config { ribs, locator, domain, check_rib_answers: 1, ..Config::default() },
             )
         };
         let (interior, border) = (router(3 * number, false), router(3 * number + 1, true));
@@ -413,6 +414,14 @@ fn nobody_outside_learns_anything_of_the_inside() {
     let pongs = outsider.inbox.iter().filter(|(header, _)| header.action == Action::Pong).count();
     let nacks = outsider.nacks();
     assert!(pongs > 0 && nacks.contains(&Reason::TtlExceeded), "{pongs}, {nacks:?}");
+    // Routers tell each other of the heads of their RIBs' logs meanwhile.
+    for _ in 0..30 {
+        nest.world.run(5 * SECOND);
+        outsider.keep_alive(&mut nest.world);
+        outsider.settle(&mut nest.world);
+    }
+    let ribs = nest.world.routers[nest.sea.border].switch.status(nest.world.now).ribs;
+    assert!(ribs.iter().any(|rib| rib.log_epoch.is_some()), "the border has heads to tell");
     for name in nest.inside() {
         assert!(!contains(&outsider.heard, &name), "a name of the inside");
     }

@@ -49,9 +49,22 @@ struct LogOf {
     link: Option<Link>,
     /// A head that it would not link before it was known whether it still keeps that log.
     unlinked: Option<Verified<Head>>,
+    /// When a link was last asked for on the word of the one and of the other kind of routers.
+    heard_at: [Option<Instant>; 2],
     /// How often in a row it would not link heads of the log that it keeps.
     refusals: u32,
     counts: LogCounts,
+}
+
+/// Who tells of a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Teller {
+    /// The RIB itself.
+    Rib,
+    /// A router that was admitted.
+    Admitted,
+    /// Any other router: there may be as many as somebody likes.
+    Stranger,
 }
 
 /// What came of proofs of one RIB.
@@ -156,8 +169,10 @@ impl Directory {
     pub(super) fn prove(&mut self, shown: &Certificate, replica: usize, now: Instant) {
         let key = (shown.issuer, replica);
         let of = &mut self.logs.of[replica];
+        // A RIB that answers none of them takes no room from the others'.
+        let under_way = self.logs.proofs.keys().filter(|(_, of)| *of == replica).count();
         if of.none_until.is_some_and(|until| now < until)
-            || self.logs.proofs.len() >= MAX_PROOFS
+            || under_way >= MAX_PROOFS
             || self.logs.proofs.contains_key(&key)
         {
             return;
@@ -197,9 +212,9 @@ impl Directory {
         let of = &mut self.logs.of[replica];
         of.began_ms = Some(head.began_ms);
         let unlinked = of.unlinked.take().filter(|it| it.began_ms == head.began_ms);
-        self.take_head(replica, head.clone(), now);
+        self.take_head(replica, head.clone(), Teller::Rib, now);
         if let Some(unlinked) = unlinked {
-            self.take_head(replica, unlinked, now);
+            self.take_head(replica, unlinked, Teller::Rib, now);
         }
         let key = (name, replica);
         let Some(proof) = self.logs.proofs.get_mut(&key) else { return };
@@ -276,8 +291,10 @@ impl Directory {
         self.replicas.iter().position(is_it)
     }
 
-    /// Takes a head of the RIB of this number, whoever told of it.
-    pub fn take_head(&mut self, replica: usize, head: Verified<Head>, now: Instant) {
+    /// Takes a head of the RIB of this number, whoever told of it. Of what routers tell, no more is
+    /// linked than one in some seconds, of those that were admitted and of others each: who has
+    /// many old heads keeps neither the RIB's own nor the former's from being linked.
+    pub fn take_head(&mut self, replica: usize, head: Verified<Head>, by: Teller, now: Instant) {
         let rib = head.rib;
         let known = self.logs.heads.peek(&rib).copied();
         let Some(known) =
@@ -289,6 +306,17 @@ impl Directory {
         let of = &mut self.logs.of[replica];
         if of.link.as_ref().is_some_and(|link| link.sent_at + GIVE_UP_AFTER > now) {
             return;
+        }
+        let heard_at = match by {
+            Teller::Rib => None,
+            Teller::Admitted => Some(&mut of.heard_at[0]),
+            Teller::Stranger => Some(&mut of.heard_at[1]),
+        };
+        if let Some(heard_at) = heard_at {
+            if heard_at.is_some_and(|at| at + BETWEEN_LINKS > now) {
+                return;
+            }
+            *heard_at = Some(now);
         }
         let (from, to) = (known.epoch.min(head.epoch), known.epoch.max(head.epoch));
         of.link = Some(Link { head, known: known.epoch, sent_at: now });
@@ -342,13 +370,15 @@ impl Directory {
     }
 }
 
-/// What one PDU after the other may ask for at once: some 40 KB.
-const MAX_PROOFS: usize = 64;
+/// Of one RIB, at once.
+const MAX_PROOFS: usize = 32;
 /// A RIB makes a head in a second, and one that is busy in two.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const MOST_TRIES: u32 = 4;
 /// Longer than any RIB takes that is worth asking.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
+/// Of what routers tell: each costs the RIB one of a hundred proofs that we may have in a second.
+const BETWEEN_LINKS: Duration = Duration::from_secs(2);
 /// How long a RIB that keeps no log is not asked for it.
 const NONE_FOR: Duration = Duration::from_secs(600);
 /// Fewer than a RIB remembers: 18 hours of a head a second.
