@@ -414,7 +414,10 @@ fn nobody_outside_learns_anything_of_the_inside() {
     let pongs = outsider.inbox.iter().filter(|(header, _)| header.action == Action::Pong).count();
     let nacks = outsider.nacks();
     assert!(pongs > 0 && nacks.contains(&Reason::TtlExceeded), "{pongs}, {nacks:?}");
-    // Routers tell each other of the heads of their RIBs' logs meanwhile.
+    // Two of the inside find each other by the border, which then has the RIB's head, and tells
+    // other routers of it.
+    let inside = (nest.node(nest.sea.border), nest.node(nest.sea.interior));
+    nest.talk(inside, 2);
     for _ in 0..30 {
         nest.world.run(5 * SECOND);
         outsider.keep_alive(&mut nest.world);
