@@ -53,6 +53,8 @@ pub struct Server<S> {
     clock: CivilClock,
     clock_is_wrong: bool,
     sweep_at: Instant,
+    /// When the next piece of this second's part of the sweep is due.
+    sweep_on_at: Option<Instant>,
     /// Answers to orders, and changes.
     outgoing: Batch,
     /// Room for one answer while it is made and sealed.
@@ -97,6 +99,7 @@ impl<S: Store> Server<S> {
             clock_is_wrong: false,
             outgoing: Batch::new(),
             sweep_at: now.instant + SWEEP_INTERVAL,
+            sweep_on_at: None,
             buffer: Vec::new(),
         })
     }
@@ -130,8 +133,8 @@ impl<S: Store> Server<S> {
         self.poll_transmit(batch);
     }
 
-    /// Does what is due: the endpoint's timers, changes to tell again, and a part of the sweep.
-    /// Work: [`SWEEP_BUDGET`] entries at most.
+    /// Does what is due: the endpoint's timers, changes to tell again, and a piece of the sweep.
+    /// Work: [`SWEEP_PIECE`] entries at most.
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
         if let Some(beyond) = &mut self.rib.beyond {
@@ -140,15 +143,25 @@ impl<S: Store> Server<S> {
         if self.sweep_at <= now.instant {
             self.sweep_at = now.instant + SWEEP_INTERVAL;
             self.rib.pass_second();
+            self.sweep_on_at = Some(now.instant);
+        }
+        if self.sweep_on_at.is_some_and(|at| at <= now.instant) {
             self.sweep(now);
         }
         self.advance(now);
     }
 
     fn sweep(&mut self, now: Now) {
+        self.sweep_on_at = None;
         let jumped = self.clock.jumped_ahead_s(now);
         match jumped {
-            None => drop(self.rib.plan_sweep(now.unix_s(), SWEEP_BUDGET)),
+            None => {
+                let is_busy = self.rib.is_writing();
+                let seen = self.rib.plan_sweep(now.unix_s(), SWEEP_PIECE);
+                if is_busy || seen == SWEEP_PIECE {
+                    self.sweep_on_at = Some(now.instant + SWEEP_INTERVAL / SWEEP_PIECES);
+                }
+            }
             Some(ahead_s) => {
                 self.rib.counters.sweeps_refused += 1;
                 if !self.clock_is_wrong {
@@ -232,8 +245,9 @@ impl<S: Store> Server<S> {
         let beyond = self.rib.beyond.as_ref().and_then(|beyond| beyond.poll_timeout());
         let rib = self.rib.poll_timeout();
         let reach = self.rib.reach.as_ref().and_then(|reach| reach.poll_timeout());
-        let due = [self.endpoint.poll_timeout(), rib, beyond, reach, Some(self.sweep_at)];
-        due.into_iter().flatten().min()
+        let sweep = [Some(self.sweep_at), self.sweep_on_at];
+        let due = [self.endpoint.poll_timeout(), rib, beyond, reach].into_iter().chain(sweep);
+        due.flatten().min()
     }
 
     /// The last failure of the store or of signing, once: for the log.
@@ -511,7 +525,9 @@ impl<S: Store> Server<S> {
 
 /// How often a part of the store is swept.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Entries looked at in one part: about 3 ms of reading, so that no look-up
-/// waits long for it. A million entries take 17 minutes, which is soon enough,
+/// Entries looked at at once: half a millisecond, since look-ups wait for it. With
+/// [`SWEEP_PIECES`] of them a second, a million entries take 17 minutes, which is soon enough,
 /// because what has expired is not found anyway.
-pub const SWEEP_BUDGET: usize = 1024;
+pub const SWEEP_PIECE: usize = 64;
+/// In one second.
+pub const SWEEP_PIECES: u32 = 16;

@@ -116,6 +116,20 @@ fn the_sweep_forgets_in_the_end(store: impl Store) {
 }
 
 #[test]
+fn what_is_published_while_a_sweep_is_planned_stays() {
+    let mut directory = Directory::over(Memory::new(), Config::default());
+    let holder = Holder::new();
+    assert_eq!(directory.tell(&holder, holder.route(VIA, 5)), Ok(()));
+    directory.now_s = NOW_S + MAX_LIFETIME_S + CLOCK_SKEW_S + 1;
+    assert_eq!(directory.rib.plan_sweep(directory.now_s, 100), 1, "it is to be forgotten");
+    let window = Window::starting(directory.now_s, LIFETIME_S);
+    let fresh = holder.say(holder.route(VIA, 6).statement, 6, window);
+    assert_eq!(directory.tell(&holder, fresh), Ok(()));
+    directory.sweep();
+    assert_eq!(directory.stored_names(), 1, "what was acknowledged is there");
+}
+
+#[test]
 fn the_sweep_forgets_in_the_end_in_memory() {
     the_sweep_forgets_in_the_end(Memory::new());
 }

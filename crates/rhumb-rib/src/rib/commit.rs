@@ -272,6 +272,8 @@ impl<S: Store> Rib<S> {
                 .take()
                 .map(|(changes, next)| self.begin(changes, Vec::new(), Purpose::Sweep { next }));
         }
+        // What was planned may be about entries that these orders change.
+        self.planned_sweep = None;
         let mut staged = mem::take(&mut self.staged);
         if staged.entries.is_empty() {
             // Nothing but repetitions of what is durable already.
@@ -291,6 +293,11 @@ impl<S: Store> Rib<S> {
         let changes = Arc::new(changes);
         self.under_way = Some(UnderWay { changes: changes.clone(), moved, purpose });
         Commit(Writes::Entries(changes))
+    }
+
+    /// Whether orders wait to be written, or anything is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        !self.staged.is_empty() || self.under_way.is_some() || self.planned_sweep.is_some()
     }
 
     /// The names among `changes` of which subscribers were told something that holds no longer.
@@ -469,7 +476,7 @@ impl<S: Store> Rib<S> {
 
     /// As [`Rib::sweep`], but what it would write is left to [`Rib::poll_commit`].
     pub fn plan_sweep(&mut self, now_s: u64, budget: usize) -> usize {
-        if !self.staged.is_empty() || self.under_way.is_some() || self.planned_sweep.is_some() {
+        if self.is_writing() {
             return 0;
         }
         if self.swept_to.is_none() {
