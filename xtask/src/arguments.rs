@@ -9,7 +9,7 @@ usage: cargo xtask TASK
         Runs every test there is and prints `N passed, N failed, N skipped` last.
         --again           also runs test programs that passed and are unchanged since
         --fast            leaves out what is slow: fuzzing, the demo, pictures, counting instructions
-        --fuzz-seconds N  seconds per fuzz target, 10 unless told
+        --fuzz-seconds N  seconds per fuzz target, 6 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
   vectors
         Writes the test vectors of docs/vectors anew, from the code. `test` compares them.
@@ -140,7 +140,7 @@ fn parse_figures<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, S
 }
 
 /// Long enough to get past the seeds into their mutations, short enough for every commit.
-const DEFAULT_FUZZ_TIME: Duration = Duration::from_secs(10);
+const DEFAULT_FUZZ_TIME: Duration = Duration::from_secs(6);
 
 #[cfg(test)]
 mod tests {

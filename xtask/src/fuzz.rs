@@ -100,7 +100,7 @@ impl Workshop {
         finished.succeeded().then_some(()).ok_or(format!("the build {}", finished.end))
     }
 
-    /// Valid examples, so that ten seconds are not spent on finding the magic numbers. Built
+    /// Valid examples, so that six seconds are not spent on finding the magic numbers. Built
     /// quickly: this runs for a second.
     fn write_seeds(&self) -> Result<(), String> {
         let mut command = self.cargo(&["run", "--quiet", "--package", "rhumb-fuzz-seeds"]);
