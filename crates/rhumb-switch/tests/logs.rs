@@ -167,6 +167,26 @@ fn one_that_has_no_proof_is_counted_and_one_that_forges_it_is_named() {
     assert_eq!((total(&rib), rib.proven, rib.unproven, rib.log_epoch), (0, 0, 0, None));
 }
 
+#[test]
+fn one_that_leads_from_no_head_to_the_next_is_named() {
+    let (mut world, liar) = scene(2);
+    world.liars[liar].lie = Box::new(|question, truth| {
+        Some(match question {
+            RibRequestBody::WayBack { .. } => RibResponseBody::Refused(Refusal::NoLog),
+            _ => truth,
+        })
+    });
+    talk(&mut world, 0, 1);
+    assert_eq!(total(&seen(&world, 0)), 0, "one head alone needs no other");
+    for _ in 0..6 {
+        talk(&mut world, 0, 1);
+        world.run(2 * SECOND);
+    }
+    let rib = seen(&world, 0);
+    assert_eq!(rib.suspected_of, Some("forked"), "{rib:?}");
+    assert_eq!(times(&rib, Fault::Forked), total(&rib));
+}
+
 /// The first router is told of a world of its own, in which everything holds together.
 fn deceived() -> World {
     let (mut world, liar) = scene(3);

@@ -44,8 +44,9 @@ pub(super) struct Logs {
 struct LogOf {
     /// Until when it is not asked, since it keeps none.
     none_until: Option<Instant>,
-    /// Which one it is: when it began, by what the RIB showed in this session. It lasts as long.
-    began_ms: Option<u64>,
+    /// The last head that the RIB itself showed in this session, and when: it keeps that log for as
+    /// long as the session lasts.
+    shown: Option<(Head, Instant)>,
     link: Option<Link>,
     /// A head that it would not link before it was known whether it still keeps that log.
     unlinked: Option<Verified<Head>>,
@@ -193,7 +194,12 @@ impl Directory {
         match *question {
             Question::Prove(name, replica) => {
                 self.logs.proofs.remove(&(name, replica));
-                self.logs.of[replica].none_until = Some(now + NONE_FOR);
+                let of = &mut self.logs.of[replica];
+                match of.shown {
+                    // It keeps one, and shows nothing of it.
+                    Some(_) => of.counts.unproven += 1,
+                    None => of.none_until = Some(now + NONE_FOR),
+                }
             }
             Question::Link(replica) => self.link_refused(replica, now),
             _ => {}
@@ -210,7 +216,7 @@ impl Directory {
         now: Instant,
     ) {
         let of = &mut self.logs.of[replica];
-        of.began_ms = Some(head.began_ms);
+        of.shown = Some((**head, now));
         let unlinked = of.unlinked.take().filter(|it| it.began_ms == head.began_ms);
         self.take_head(replica, head.clone(), Teller::Rib, now);
         if let Some(unlinked) = unlinked {
@@ -354,11 +360,21 @@ impl Directory {
         let of = &mut self.logs.of[replica];
         let Some(link) = of.link.take() else { return };
         let Some(known) = self.logs.heads.peek(&link.head.rib) else { return };
-        if link.head.epoch.abs_diff(known.epoch) >= KEPT_EPOCHS {
-            return self.logs.heads.begin_anew(link.head);
+        let is_of_shown = |(shown, _): &(Head, Instant)| shown.began_ms == link.head.began_ms;
+        let shown = of.shown.filter(is_of_shown);
+        let newest =
+            shown.map_or(0, |(shown, _)| shown.epoch).max(link.head.epoch.max(known.epoch));
+        if newest - link.head.epoch.min(known.epoch) >= KEPT_EPOCHS {
+            // It is too long ago, and nobody leads there any more.
+            of.refusals = 0;
+            if link.head.epoch > known.epoch {
+                self.logs.heads.begin_anew(link.head);
+            }
+            return;
         }
-        // Whoever still keeps that log has all that led to its heads.
-        of.refusals += u32::from(of.began_ms == Some(link.head.began_ms));
+        // Whoever has shown just now that he keeps that log has all that led to its heads.
+        let is_kept = shown.is_some_and(|(_, at)| at + SHOWN_LATELY > now);
+        of.refusals += u32::from(is_kept);
         if of.refusals >= MOST_REFUSALS {
             of.refusals = 0;
             return self.note_fault(replica, Fault::Forked, now);
@@ -384,6 +400,8 @@ const NONE_FOR: Duration = Duration::from_secs(600);
 /// Fewer than a RIB remembers: 18 hours of a head a second.
 const KEPT_EPOCHS: u64 = 65_000;
 const MOST_REFUSALS: u32 = 3;
+/// So many heads more at most, which is less than what [`KEPT_EPOCHS`] leaves.
+const SHOWN_LATELY: Duration = Duration::from_secs(60);
 /// How often other routers are told: a RIB that tells two of them different things is found out
 /// within two minutes of their neighbours' having both.
 const TELL_EVERY: Duration = Duration::from_secs(60);
