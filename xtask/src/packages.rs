@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 24] = [
+const WANTED: [(&str, &str, &str); 25] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -33,6 +33,7 @@ const WANTED: [(&str, &str, &str); 24] = [
     ("exabgp", "exabgp", "BGP speakers: members of an exchange"),
     ("stayrtr", "stayrtr", "a cache of the RPKI"),
     ("java", "default-jre-headless", "a CQL cluster under a RIB's store"),
+    ("javac", "default-jdk-headless", "clocks of that cluster that a test sets"),
     ("mvn", "maven", "a CQL cluster under a RIB's store"),
     ("valgrind", "valgrind", "counting instructions"),
 ];

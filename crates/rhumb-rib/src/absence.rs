@@ -8,26 +8,18 @@
 use rhumb_trust::{Identity, TrustError, Window};
 use rhumb_wire::{Certificate, Name, Statement};
 
-use crate::allowance::Allowance;
 use crate::generations::Generations;
 use crate::share::Payer;
-use crate::signatures::Budgets;
+use crate::signatures::BudgetsWithin;
 
 pub(crate) struct Absences {
     signed: Generations<Name, Certificate>,
-    budgets: Budgets,
-    of_admitted: Allowance,
-    of_strangers: Allowance,
+    budgets: BudgetsWithin,
 }
 
 impl Absences {
     pub(crate) fn new(bound: usize) -> Self {
-        Self {
-            signed: Generations::new(bound),
-            budgets: Budgets::new(),
-            of_admitted: Allowance::default(),
-            of_strangers: Allowance::default(),
-        }
+        Self { signed: Generations::new(bound), budgets: BudgetsWithin::new() }
     }
 
     /// The absence of `subject` that was signed lately, if it still has a second to hold.
@@ -45,11 +37,7 @@ impl Absences {
         per_kind: u32,
         now_s: u64,
     ) -> bool {
-        let of_kind = match payer {
-            Payer::Admitted(_) => &mut self.of_admitted,
-            Payer::Stranger(_) => &mut self.of_strangers,
-        };
-        self.budgets.take(payer, 1, per_asker, now_s) && of_kind.take(1, per_kind, now_s)
+        self.budgets.take(payer, per_asker, per_kind, now_s)
     }
 
     /// Signs that `subject` is not here.

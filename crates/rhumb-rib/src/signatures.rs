@@ -26,6 +26,36 @@ impl Budgets {
     }
 }
 
+/// Budgets of one kind of work, and of all together who were admitted, and all strangers.
+pub(crate) struct BudgetsWithin {
+    each: Budgets,
+    of_admitted: Allowance,
+    of_strangers: Allowance,
+}
+
+impl BudgetsWithin {
+    pub(crate) fn new() -> Self {
+        let (of_admitted, of_strangers) = (Allowance::default(), Allowance::default());
+        Self { each: Budgets::new(), of_admitted, of_strangers }
+    }
+
+    /// Whether `payer` may have one more done in this second, of so many for it and so many for all
+    /// of its kind.
+    pub(crate) fn take(
+        &mut self,
+        payer: Payer,
+        each_per_s: u32,
+        all_per_s: u32,
+        now_s: u64,
+    ) -> bool {
+        let of_kind = match payer {
+            Payer::Admitted(_) => &mut self.of_admitted,
+            Payer::Stranger(_) => &mut self.of_strangers,
+        };
+        self.each.take(payer, 1, each_per_s, now_s) && of_kind.take(1, all_per_s, now_s)
+    }
+}
+
 /// Orders, whose signatures are to be checked.
 pub(crate) struct Waiting<T> {
     admitted: FairQueue<T>,

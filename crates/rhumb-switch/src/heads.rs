@@ -38,9 +38,7 @@ impl Switch {
                     self.plane.drop_pdu(DropReason::UnexpectedRibAnswer);
                     return self.directory.note_forged(replica, now.instant);
                 }
-                if self.directory.knows_head(&head)
-                    && let Some(known) = self.directory.known_head(&rib)
-                {
+                if let Some(known) = self.directory.known_head(&head) {
                     let about = (name, replica);
                     return self.directory.proof_shown(about, &known, path.as_ref(), now.instant);
                 }
@@ -76,7 +74,7 @@ impl Switch {
         for head in heads {
             let peer_name = |session| self.plane.peer(session).map(|peer| peer.name);
             let Some(replica) = self.directory.rib_called(&head.rib, peer_name) else { continue };
-            if self.directory.knows_head(&head) {
+            if self.directory.known_head(&head).is_some() {
                 continue;
             }
             let Some(rib) = self.directory.session_of(replica) else { continue };

@@ -73,8 +73,8 @@ pub enum Teller {
 pub struct LogCounts {
     /// Answers that its log confirms.
     pub proven: u64,
-    /// Answers of which it has shown neither that nor the contrary: the name went on changing, or
-    /// no answer came.
+    /// Answers of which it has shown neither that nor the contrary: the name went on changing, no
+    /// answer came, or it refused though it keeps a log.
     pub unproven: u64,
 }
 
@@ -135,14 +135,9 @@ impl Directory {
         self.logs.heads.fork(rib)
     }
 
-    /// Whether this is the newest head that is known of its RIB, to the last bit.
-    pub fn knows_head(&self, head: &Head) -> bool {
-        self.logs.heads.peek(&head.rib) == Some(head)
-    }
-
-    /// The newest head of the RIB, as it was verified.
-    pub fn known_head(&mut self, rib: &Name) -> Option<Verified<Head>> {
-        self.logs.heads.newest(rib).cloned()
+    /// The same head as it was verified, if it is the newest that is known of its RIB.
+    pub fn known_head(&mut self, head: &Head) -> Option<Verified<Head>> {
+        self.logs.heads.newest(&head.rib).filter(|known| ***known == *head).cloned()
     }
 
     /// Heads to tell other routers of, when it is time, and how often that was before.

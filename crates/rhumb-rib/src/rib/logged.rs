@@ -20,10 +20,9 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 
 use super::verification::Task;
 use super::{Asker, Outcome, Rib};
-use crate::allowance::Allowance;
 use crate::log::{Log, Made, Making};
 use crate::share::Payer;
-use crate::signatures::Budgets;
+use crate::signatures::BudgetsWithin;
 use crate::store::{Change, Store};
 use crate::{DropReason, Entry, RibError};
 
@@ -34,9 +33,7 @@ pub(crate) struct Logged {
     /// When more of that is read, or was to be read last.
     read_at: Instant,
     next: Option<Box<Making>>,
-    budgets: Budgets,
-    of_admitted: Allowance,
-    of_strangers: Allowance,
+    budgets: BudgetsWithin,
 }
 
 /// How far what was held before the log began has been read.
@@ -63,19 +60,8 @@ impl Logged {
             begins: Begins::After(None),
             read_at: now.instant,
             next: None,
-            budgets: Budgets::new(),
-            of_admitted: Allowance::default(),
-            of_strangers: Allowance::default(),
+            budgets: BudgetsWithin::new(),
         }
-    }
-
-    fn may_prove(&mut self, payer: Payer, now_s: u64) -> bool {
-        let of_kind = match payer {
-            Payer::Admitted(_) => &mut self.of_admitted,
-            Payer::Stranger(_) => &mut self.of_strangers,
-        };
-        self.budgets.take(payer, 1, PROOFS_PER_ASKER_PER_S, now_s)
-            && of_kind.take(1, PROOFS_PER_S, now_s)
     }
 
     /// When there is more to be read. Heads are made when anything happens, or with the next sweep.
@@ -205,7 +191,9 @@ impl<S: Store> Rib<S> {
 
     fn may_prove(&mut self, asker: &Asker, now_s: u64) -> bool {
         let payer = Payer::of(asker);
-        self.logged.as_mut().is_some_and(|logged| logged.may_prove(payer, now_s))
+        self.logged.as_mut().is_some_and(|logged| {
+            logged.budgets.take(payer, PROOFS_PER_ASKER_PER_S, PROOFS_PER_S, now_s)
+        })
     }
 }
 
