@@ -44,6 +44,8 @@ struct Again {
 pub enum Heard {
     /// The entries of these names are to be read again; of none, when nothing has changed.
     Names(Vec<Name>),
+    /// The same of names that were told before, unless what was read since is what was changed.
+    Again(Vec<Name>),
     /// All removals are to be read again.
     Removals,
     /// Something may have been missed: nothing that is remembered may be used.
@@ -96,7 +98,9 @@ impl Feed {
         }
         let heard = self.heard.pop_front().unwrap_or(Heard::Names(Vec::new()));
         match &heard {
-            Heard::Names(names) => names.iter().for_each(|it| self.inner.seen.forget(it)),
+            Heard::Names(names) | Heard::Again(names) => {
+                names.iter().for_each(|it| self.inner.seen.forget(it))
+            }
             Heard::Lost => self.inner.seen.forget_all(),
             Heard::Removals => {}
         }
@@ -149,16 +153,21 @@ impl Feed {
         if has_removals {
             self.heard.push_back(Heard::Removals);
         }
-        let mut told = names.clone();
+        let mut told_again = HashSet::new();
         for again in &mut self.again {
-            told.extend(again.take_due(now));
+            told_again.extend(again.take_due(now));
             again.names.extend(names.iter().map(|name| (now, *name)));
         }
         if self.again.iter().any(|again| again.names.len() > MOST_AGAIN) {
             self.lose();
-        } else if !told.is_empty() {
-            self.heard.push_back(Heard::Names(told.into_iter().collect()));
+            return;
         }
+        let told = [
+            Heard::Names(names.iter().copied().collect()),
+            Heard::Again(told_again.difference(names).copied().collect()),
+        ];
+        let is_told = |heard: &Heard| matches!(heard, Heard::Names(names) | Heard::Again(names) if !names.is_empty());
+        self.heard.extend(told.into_iter().filter(is_told));
     }
 
     /// Nothing that was to be told matters beside this.

@@ -13,6 +13,9 @@ use tokio::time::sleep;
 use crate::cassandra::{Cassandra, USER};
 use crate::world::{Holder, connect, connect_to, now_s, options, with_cluster};
 
+/// Newer than what any node writes: the clock of one of them is ahead while another test runs.
+const LATER_US: u64 = 3600 * 1_000_000;
+
 async fn session(cluster: &Cassandra) -> Session {
     let address = cluster.address("none");
     let session = SessionBuilder::new().known_nodes(address.nodes()).user(USER, USER);
@@ -36,17 +39,23 @@ fn tables_are_made_once_by_whoever_comes_first_and_those_of_others_are_named() {
         server.create_schema(&Replication::Nodes(1)).await.unwrap();
         check(cluster, OTHER).await.unwrap();
         let session = session(cluster).await;
-        for (found, is_told) in [(99, true), (0, false)] {
-            let write = format!("UPDATE {OTHER}.format SET version = {found} WHERE part = 0");
+        let mut at_us = LATER_US + now_s() * 1_000_000;
+        let mut write = async |version: i32| {
+            at_us += 1;
+            let write = format!(
+                "UPDATE {OTHER}.format USING TIMESTAMP {at_us} SET version = {version} WHERE part = 0"
+            );
             session.query_unpaged(write, ()).await.unwrap();
+        };
+        for (found, is_told) in [(99, true), (0, false)] {
+            write(found).await;
             match check(cluster, OTHER).await {
                 Err(RibError::SchemaNewer { found: it, .. }) if is_told => assert_eq!(it, found),
                 Err(RibError::SchemaOlder { found: it, .. }) if !is_told => assert_eq!(it, found),
                 other => panic!("{other:?}"),
             }
         }
-        let write = format!("UPDATE {OTHER}.format SET version = 1 WHERE part = 0");
-        session.query_unpaged(write, ()).await.unwrap();
+        write(1).await;
         check(cluster, OTHER).await.unwrap();
         session.query_unpaged(format!("ALTER TABLE {OTHER}.names DROP export"), ()).await.unwrap();
         let damaged = check(cluster, OTHER).await;

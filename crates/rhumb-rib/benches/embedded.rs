@@ -18,6 +18,8 @@
 
 #[path = "../../rhumb-io/benches/machine/mod.rs"]
 mod machine;
+#[path = "../../rhumb-io/benches/machine/thread_cpu.rs"]
+mod thread_cpu;
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -42,6 +44,10 @@ use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibRes
 use rhumb_wire::{
     Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Role, Scope, Statement,
 };
+
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const MANY: usize = 10_000_000;
 /// What docs/router.md says of ten million names, for both.
@@ -625,10 +631,8 @@ fn bind() -> UdpSocket {
     UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Options::default()).expect("a socket")
 }
 
-/// Source: proc_pid_schedstat(5).
 fn cpu_ns_of_thread() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("of Linux");
-    text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+    thread_cpu::now().as_nanos() as u64
 }
 
 fn now() -> Now {

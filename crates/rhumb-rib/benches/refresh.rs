@@ -14,6 +14,8 @@
 
 #[path = "../../rhumb-io/benches/machine/mod.rs"]
 mod machine;
+#[path = "../../rhumb-io/benches/machine/thread_cpu.rs"]
+mod thread_cpu;
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -168,18 +170,11 @@ impl Bench {
     }
 }
 
-/// How long the processor worked on it. Source: proc_pid_schedstat(5).
+/// How long the processor worked on it.
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let begin = worked_s();
+    let begin = thread_cpu::now();
     let done = work();
-    (worked_s() - begin, done)
-}
-
-fn worked_s() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("of Linux");
-    let nanoseconds: f64 =
-        text.split(' ').next().and_then(|it| it.parse().ok()).expect("a number of nanoseconds");
-    nanoseconds / 1e9
+    ((thread_cpu::now() - begin).as_secs_f64(), done)
 }
 
 fn encode(body: RibRequestBody) -> Vec<u8> {

@@ -195,11 +195,17 @@ impl<S: Store> Server<S> {
         self.advance(now);
     }
 
-    /// Others of the same store have changed what is stored of these names, if anything. To be
-    /// called several times a second: whoever hears nothing for long believes nothing that he has
-    /// read earlier.
+    /// Others of the same store change what is stored of these names, if any, which is told for the
+    /// first time. To be called several times a second: whoever hears nothing for long believes
+    /// nothing that he has read earlier.
     pub fn hear_changes(&mut self, names: &[Name], now: Now) {
-        self.rib.hear_changes(names);
+        self.rib.hear_changes(names, now.unix_s());
+        self.advance(now);
+    }
+
+    /// The same again, when more of it has been written.
+    pub fn hear_changes_again(&mut self, names: &[Name], now: Now) {
+        self.rib.hear_changes_again(names, now.unix_s());
         self.advance(now);
     }
 

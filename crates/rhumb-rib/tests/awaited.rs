@@ -7,10 +7,10 @@ use rhumb_link::Source;
 use rhumb_rib::store::{Answer, Awaited, Memory, Read, Store};
 use rhumb_rib::{Asker, Config, OrderId, Outcome, Push, Rib, RibError};
 use rhumb_trust::{Now, Standing};
-use rhumb_wire::Name;
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
+use rhumb_wire::{Certificate, Name};
 
 use crate::world::{ASKER, Directory, Holder, NOW_S};
 
@@ -40,8 +40,12 @@ impl Served {
     }
 
     fn publish(&mut self, holder: &Holder, sequence: u64) -> Outcome {
+        self.order(holder, holder.locator(sequence))
+    }
+
+    fn order(&mut self, holder: &Holder, statement: Certificate) -> Outcome {
         let metadata = vec![holder.metadata()];
-        let certificates = vec![holder.locator(sequence)];
+        let certificates = vec![statement];
         let body = RibRequestBody::Publish { metadata, certificates };
         self.request(Asker::admitted(ASKER, 1300), body)
     }
@@ -76,7 +80,15 @@ impl Served {
     }
 
     fn stored(&mut self, holder: &Holder, sequence: u64, there: &mut Memory) {
-        let Outcome::Staged(id) = self.publish(holder, sequence) else { panic!("no order") };
+        self.written(holder, holder.locator(sequence), there);
+    }
+
+    fn withdrawn(&mut self, holder: &Holder, sequence: u64, there: &mut Memory) {
+        self.written(holder, holder.withdrawal(sequence), there);
+    }
+
+    fn written(&mut self, holder: &Holder, statement: Certificate, there: &mut Memory) {
+        let Outcome::Staged(id) = self.order(holder, statement) else { panic!("no order") };
         self.work(there);
         assert_eq!(self.answers(), [(id, RibResponseBody::Stored)]);
     }
@@ -148,14 +160,96 @@ fn what_others_write_is_found_and_told_when_it_is_heard_of() {
     one.stored(&holder, 1, &mut there);
     // Nothing tells it yet, and it may go by what it has read.
     assert_eq!(other.found(holder.name(), &mut there), None);
-    other.rib.hear_changes(&[holder.name()]);
+    other.rib.hear_changes(&[holder.name()], NOW_S);
     let mut now = now();
     assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(1))]);
     assert_eq!(other.found(holder.name(), &mut there), Some(1));
     one.stored(&holder, 2, &mut there);
     one.stored(&holder, 3, &mut there);
-    other.rib.hear_changes(&[holder.name(), holder.name()]);
+    other.rib.hear_changes(&[holder.name(), holder.name()], NOW_S);
     assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(3))], "once");
+}
+
+#[test]
+fn a_renewal_by_another_is_read_once_and_told_to_nobody() {
+    let mut there = Memory::new();
+    let [mut one, mut other] = [(); 2].map(|()| Served::new(Config::default()));
+    let (holder, mut now) = (Holder::new(), now());
+    one.stored(&holder, 1, &mut there);
+    assert_eq!(other.found(holder.name(), &mut there), Some(1));
+    one.stored(&holder, 2, &mut there);
+    other.rib.hear_changes(&[holder.name()], NOW_S);
+    assert_eq!(told(&mut other, &mut now, &mut there), []);
+    for _ in 0..2 {
+        other.rib.hear_changes_again(&[holder.name()], NOW_S);
+        assert_eq!(other.rib.poll_read(), None, "it has been read");
+        let Outcome::Answer(answer) = other.look_up(stranger(1, 1), holder.name()) else {
+            panic!("it is not at hand");
+        };
+        let RibResponseBody::Found { certificates, .. } = answer.body else { panic!("no way") };
+        assert_eq!(certificates[0].sequence, 2);
+    }
+}
+
+#[test]
+fn a_change_that_is_heard_before_it_is_there_is_told_when_it_is() {
+    let mut there = Memory::new();
+    let [mut one, mut other] = [(); 2].map(|()| Served::new(Config::default()));
+    let ([first, second], mut now) = ([Holder::new(), Holder::new()], now());
+    for holder in [&first, &second] {
+        one.stored(holder, 1, &mut there);
+        assert_eq!(other.found(holder.name(), &mut there), Some(1));
+    }
+    let names = [first.name(), second.name()];
+    other.rib.hear_changes(&names, NOW_S);
+    assert_eq!(told(&mut other, &mut now, &mut there), []);
+    one.withdrawn(&first, 2, &mut there);
+    other.rib.hear_changes_again(&names, NOW_S);
+    assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(2))]);
+    // The other one took longer.
+    one.withdrawn(&second, 2, &mut there);
+    other.rib.hear_changes_again(&names, NOW_S);
+    assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(2))], "once each");
+}
+
+/// One of two changes that are under way must not be taken for the other one.
+#[test]
+fn of_two_changes_the_later_one_is_told_however_they_come() {
+    let mut there = Memory::new();
+    let [mut one, mut other] = [(); 2].map(|()| Served::new(Config::default()));
+    let (holder, mut now) = (Holder::new(), now());
+    one.stored(&holder, 1, &mut there);
+    assert_eq!(other.found(holder.name(), &mut there), Some(1));
+    // Both are heard of before either is there.
+    for _ in 0..2 {
+        other.rib.hear_changes(&[holder.name()], NOW_S);
+        assert_eq!(told(&mut other, &mut now, &mut there), []);
+    }
+    one.stored(&holder, 2, &mut there);
+    other.rib.hear_changes_again(&[holder.name()], NOW_S);
+    assert_eq!(told(&mut other, &mut now, &mut there), []);
+    one.withdrawn(&holder, 3, &mut there);
+    other.rib.hear_changes_again(&[holder.name()], NOW_S);
+    assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(3))]);
+}
+
+/// What a directory wrote itself says nothing of what another one writes at the same time.
+#[test]
+fn an_own_change_is_not_taken_for_that_of_another() {
+    let mut there = Memory::new();
+    let [mut one, mut other] = [(); 2].map(|()| Served::new(Config::default()));
+    let (holder, mut now) = (Holder::new(), now());
+    one.stored(&holder, 1, &mut there);
+    assert_eq!(other.found(holder.name(), &mut there), Some(1));
+    other.rib.hear_changes(&[holder.name()], NOW_S);
+    other.stored(&holder, 2, &mut there);
+    told(&mut other, &mut now, &mut there);
+    other.rib.hear_changes_again(&[holder.name()], NOW_S);
+    told(&mut other, &mut now, &mut there);
+    one.rib.miss_changes();
+    one.withdrawn(&holder, 3, &mut there);
+    other.rib.hear_changes_again(&[holder.name()], NOW_S);
+    assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(3))]);
 }
 
 /// Who is told what, at once and after what has to be read for it has been.
@@ -195,7 +289,7 @@ fn what_was_read_before_a_change_is_not_taken_for_what_is_there() {
     let read = other.rib.poll_read().expect("a reading");
     let old = there.read(&read);
     one.stored(&holder, 2, &mut there);
-    other.rib.hear_changes(&[holder.name()]);
+    other.rib.hear_changes(&[holder.name()], NOW_S);
     other.rib.handle_read(read, old);
     assert_eq!(other.answers(), []);
     other.work(&mut there);

@@ -19,6 +19,10 @@ use rhumb_daemon::output::Form;
 use rhumb_daemon::progress::Bar;
 use tracing_subscriber::EnvFilter;
 
+/// See decision 0103: a RIB spends a third less on what it serves, and half less on what it stores.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let line = CommandLine::read();
     clock::set_offset(line.clock_offset_s);

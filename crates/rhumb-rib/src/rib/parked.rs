@@ -18,7 +18,7 @@ use super::verification::Checked;
 use super::{Asker, OrderId, Outcome, Rib};
 use crate::RibError;
 use crate::share::Payer;
-use crate::store::{Answer, Awaited, Read, Store};
+use crate::store::{Answer, Awaited, Doubt, Read, Store, Taken};
 
 /// All that is parked.
 #[derive(Debug, Default)]
@@ -164,11 +164,14 @@ impl<S: Store> Rib<S> {
         self.counters.reads += 1;
         let failed = match answer {
             Ok(answer) => {
-                if !self.store.take_answer(read, answer) && self.parked.by_read.contains_key(&read)
-                {
-                    // It has changed meanwhile.
-                    self.want_again(read);
-                    return;
+                match self.store.take_answer(read, answer) {
+                    Taken::Old if self.parked.by_read.contains_key(&read) => {
+                        // It has changed meanwhile.
+                        self.want_again(read);
+                        return;
+                    }
+                    Taken::Old | Taken::AsKnown => {}
+                    Taken::News(name) => self.push_to_subscribers(name),
                 }
                 None
             }
@@ -231,17 +234,32 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    /// Others have changed what is stored of these names, if anything: it is read anew, and
-    /// subscribers are told.
-    pub fn hear_changes(&mut self, names: &[Name]) {
+    /// Others change what is stored of these names, if any, which is told for the first time: it is
+    /// read anew where somebody was told of it, who is told what is new.
+    pub fn hear_changes(&mut self, names: &[Name], now_s: u64) {
+        self.counters.heard_changes += names.len() as u64;
+        self.doubt(names, true, now_s);
+    }
+
+    /// The same again, when more of it has been written.
+    pub fn hear_changes_again(&mut self, names: &[Name], now_s: u64) {
+        self.doubt(names, false, now_s);
+    }
+
+    fn doubt(&mut self, names: &[Name], is_first: bool, now_s: u64) {
         if let Some(awaited) = self.store.store().awaited() {
             awaited.note_heard();
         }
         for name in names {
-            self.counters.heard_changes += 1;
-            self.store.forget(name);
-            if self.subscriptions.has_any(name) {
-                self.push_to_subscribers(*name);
+            let doubt = self.store.doubt(name, is_first, now_s);
+            if !self.subscriptions.has_any(name) {
+                continue;
+            }
+            match doubt {
+                Doubt::Settled => {}
+                // To be read; what comes says whether anybody is told.
+                Doubt::Compared => _ = self.store.entry(name),
+                Doubt::Unknown => self.push_to_subscribers(*name),
             }
         }
     }

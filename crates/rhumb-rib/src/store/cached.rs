@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 use rhumb_wire::Name;
 
-use super::{Answer, Change, Read, Store};
+use super::doubts::Doubts;
+use super::{Answer, Change, Doubt, Read, Store};
 use crate::generations::Generations;
 use crate::{Account, Entry, Held, RibError};
 
 pub(crate) struct Cached<S> {
     store: S,
     hot: Generations<Name, Arc<Entry>>,
+    doubts: Doubts,
     /// What was asked for since the last look, and is not at hand.
     missed: Vec<Read>,
     /// Entries that were in memory, and those that were not.
@@ -26,7 +28,8 @@ pub(crate) struct Cached<S> {
 impl<S: Store> Cached<S> {
     pub(crate) fn new(mut store: S, bound: usize) -> Self {
         let least = if store.awaited().is_some() { LEAST_AWAITED } else { 0 };
-        Self { store, hot: Generations::new(bound.max(least)), missed: Vec::new(), uses: [0; 2] }
+        let hot = Generations::new(bound.max(least));
+        Self { store, hot, doubts: Doubts::new(), missed: Vec::new(), uses: [0; 2] }
     }
 
     pub(crate) fn entry(&mut self, name: &Name) -> Result<Option<Arc<Entry>>, RibError> {
@@ -92,12 +95,12 @@ impl<S: Store> Cached<S> {
         std::mem::take(&mut self.missed)
     }
 
-    /// A store elsewhere has answered; returns whether that is what is there now.
-    pub(crate) fn take_answer(&mut self, read: Read, answer: Answer) -> bool {
-        let Some(awaited) = self.store.awaited() else { return false };
-        match answer {
+    /// A store elsewhere has answered.
+    pub(crate) fn take_answer(&mut self, read: Read, answer: Answer) -> Taken {
+        let Some(awaited) = self.store.awaited() else { return Taken::Old };
+        let holds = match answer {
             Answer::Entry(Some(entry)) => {
-                let Read::Entry(name) = read else { return false };
+                let Read::Entry(name) = read else { return Taken::Old };
                 let holds = awaited.take_end(&read);
                 if holds {
                     self.hot.insert(name, Arc::new(*entry));
@@ -105,6 +108,15 @@ impl<S: Store> Cached<S> {
                 holds
             }
             answer => awaited.take_answer(read, answer),
+        };
+        match read {
+            _ if !holds => Taken::Old,
+            Read::Entry(name)
+                if self.doubts.compare(name, self.hot.get_mut(&name).map(|it| &*it)) =>
+            {
+                Taken::News(name)
+            }
+            _ => Taken::AsKnown,
         }
     }
 
@@ -112,6 +124,7 @@ impl<S: Store> Cached<S> {
     pub(crate) fn settle(&mut self, changes: &[Change], is_written: bool, unwritten: &[Name]) {
         self.store.settle(changes, is_written);
         for Change { name, after, .. } in changes {
+            self.doubts.forget(name);
             match after {
                 Some(entry) if is_written && !unwritten.contains(name) => {
                     self.hot.insert(*name, Arc::new(entry.clone()));
@@ -123,17 +136,27 @@ impl<S: Store> Cached<S> {
         }
     }
 
-    /// Somebody else changed what is stored of a name.
-    pub(crate) fn forget(&mut self, name: &Name) {
-        self.hot.remove(name);
-        if let Some(awaited) = self.store.awaited() {
-            awaited.forget(name);
+    /// Somebody else changes what is stored of a name, and that is told for the first time or
+    /// again. What is in memory of it counts no longer, unless the change has been read.
+    pub(crate) fn doubt(&mut self, name: &Name, is_first: bool, now_s: u64) -> Doubt {
+        let held = self.hot.get_mut(name).cloned();
+        let doubt = match is_first {
+            true => self.doubts.begin(*name, held, now_s),
+            false => self.doubts.go_on(*name, held, now_s),
+        };
+        if doubt != Doubt::Settled {
+            self.hot.remove(name);
+            if let Some(awaited) = self.store.awaited() {
+                awaited.forget(name);
+            }
         }
+        doubt
     }
 
     /// Somebody else may have changed anything.
     pub(crate) fn forget_all(&mut self) {
         self.hot.clear();
+        self.doubts.clear();
         if let Some(awaited) = self.store.awaited() {
             awaited.forget_all();
         }
@@ -146,6 +169,17 @@ impl<S: Store> Cached<S> {
     pub(crate) fn into_store(self) -> S {
         self.store
     }
+}
+
+/// What a store elsewhere has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Something of it has changed since it was asked for.
+    Old,
+    /// It is at hand, and says nothing new to those who were told of it, as far as is known.
+    AsKnown,
+    /// It is at hand, and says of this name what nobody here was told.
+    News(Name),
 }
 
 /// What is read for one request has to be at hand together.

@@ -12,12 +12,14 @@
 mod awaited;
 pub mod backup;
 mod cached;
+mod doubts;
 pub mod embedded;
 pub mod memory;
 
 pub use awaited::Awaited;
 pub use backup::{Copied, restore};
-pub(crate) use cached::Cached;
+pub(crate) use cached::{Cached, Taken};
+pub(crate) use doubts::Doubt;
 pub use embedded::Embedded;
 pub use memory::Memory;
 

@@ -14,7 +14,7 @@ use rhumb_wire::rib::RibResponseBody;
 
 use crate::client::Line;
 use crate::report::Report;
-use crate::servers::{NAMES, Ribs};
+use crate::servers::Ribs;
 use crate::world::Holder;
 
 /// That of `rhumb-directory`.
@@ -43,7 +43,7 @@ impl Asker {
             .collect();
         let mut asker = Self {
             line: Line::new(&ribs.router),
-            directory: Directory::new(&remotes, 2 * NAMES, 16, Instant::now()),
+            directory: Directory::new(&remotes, 2 * ribs.holders.len(), 16, Instant::now()),
             names: HashMap::new(),
             under_way: HashMap::new(),
             took: Vec::new(),

@@ -11,8 +11,8 @@
 //! own processes is counted, not that of the store or of who asks, since all share the same cores.
 //! Only ratios travel between machines.
 //!
-//! Run by `cargo xtask bench rib cluster`; `--json` prints one object. Takes some four minutes, one
-//! of it for the nodes to start. Where Java or Maven is missing it says so, and measures nothing.
+//! Run by `cargo xtask bench rib cluster`; `--json` prints one object, `--names=N` puts another
+//! number in the place of 50,000. Takes some five minutes, one of it for the nodes to start. Where Java or Maven is missing it says so, and measures nothing.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -45,7 +45,10 @@ use report::Report;
 use servers::Ribs;
 
 fn main() {
-    let json = std::env::args().any(|word| word == "--json");
+    let words: Vec<String> = std::env::args().collect();
+    let json = words.iter().any(|word| word == "--json");
+    let names = words.iter().find_map(|word| word.strip_prefix("--names="));
+    let names = names.map_or(servers::NAMES, |it| it.parse().expect("--names=N, a number"));
     let mut conditions: Vec<(&str, String)> = machine::conditions().into();
     let cluster = match cassandra::cluster(Purpose::Programs) {
         Ok(cluster) => cluster,
@@ -63,11 +66,11 @@ fn main() {
         ("nodes", "3 of Cassandra 5.0.9, each row at all of them".to_owned()),
         ("rounds", format!("{} of the store, {} of servers", store::ROUNDS, servers::ROUNDS)),
         ("operations", format!("{}, {} at once", store::OPERATIONS, store::AT_ONCE)),
-        ("names", servers::NAMES.to_string()),
+        ("names", names.to_string()),
     ]);
     let mut report = Report::new(conditions);
     store::measure(cluster, &mut report);
-    let mut ribs = Ribs::start(cluster);
+    let mut ribs = Ribs::start(cluster, names);
     servers::measure(&mut ribs, &mut report);
     changes::measure(&mut ribs, &mut report);
     death::measure(ribs, &mut report);

@@ -155,6 +155,7 @@ impl Keeper<Awaited> for InCluster {
                 Done::Read(read, answer) => server.handle_read(read, answer, now),
                 Done::Written(committed) => server.handle_committed(committed, now),
                 Done::Heard(Heard::Names(names)) => server.hear_changes(&names, now),
+                Done::Heard(Heard::Again(names)) => server.hear_changes_again(&names, now),
                 Done::Heard(_) => server.miss_changes(),
                 Done::Removals(removals) => server.hear_removals(removals, now),
                 Done::Failed(error) => {
