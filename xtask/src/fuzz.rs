@@ -61,7 +61,7 @@ fn try_run(root: &Path, target_directory: &Path, time: Duration) -> Result<Outco
         triple: host_triple()?,
     };
     workshop.build()?;
-    workshop.write_seeds()?;
+    workshop.write_seeds(target_directory)?;
 
     let total = Mutex::new(Outcome::default());
     let queue = Mutex::new(names.iter());
@@ -100,11 +100,17 @@ impl Workshop {
         finished.succeeded().then_some(()).ok_or(format!("the build {}", finished.end))
     }
 
-    /// Valid examples, so that six seconds are not spent on finding the magic numbers. Built
-    /// quickly: this runs for a second.
-    fn write_seeds(&self) -> Result<(), String> {
-        let mut command = self.cargo(&["run", "--quiet", "--package", "rhumb-fuzz-seeds"]);
-        command.arg("--").arg(self.folder.join("seeds"));
+    /// Valid examples, so that six seconds are not spent on finding the magic numbers. All members
+    /// are named, since their libraries are there then, as tests have had them built.
+    fn write_seeds(&self, target_directory: &Path) -> Result<(), String> {
+        let mut build = Command::new(cargo());
+        build.current_dir(&self.root).args(["build", "--quiet", "--workspace", "--bin", SEEDS]);
+        let finished = process::run(&mut build, BUILD_DEADLINE, Echo::Shown)?;
+        if !finished.succeeded() {
+            return Err(format!("the build of {SEEDS} {}", finished.end));
+        }
+        let mut command = Command::new(target_directory.join("debug").join(SEEDS));
+        command.arg(self.folder.join("seeds"));
         let finished = process::run(&mut command, BUILD_DEADLINE, Echo::Shown)?;
         finished.succeeded().then_some(()).ok_or(format!("writing examples {}", finished.end))
     }
@@ -171,6 +177,8 @@ fn number_after(text: &str, label: &str) -> Option<u64> {
 }
 
 const MANIFEST: &str = "fuzz/Cargo.toml";
+/// Which program writes examples.
+const SEEDS: &str = "rhumb-fuzz-seeds";
 /// What cargo-fuzz passes, less the sanitizer, which needs a nightly
 /// compiler and finds little where unsafe is forbidden, and less code that no target reaches.
 const COVERAGE_FLAGS: [&str; 6] = [

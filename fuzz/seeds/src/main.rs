@@ -4,6 +4,8 @@
 //! Invariant: every example parses; the program stops at one that
 //! does not, so examples cannot go stale unseen.
 
+#![forbid(unsafe_code)]
+
 mod bgp;
 mod exchange;
 mod keys;
