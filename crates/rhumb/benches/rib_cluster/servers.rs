@@ -32,9 +32,10 @@ const SLICE: Duration = Duration::from_secs(4);
 /// Requests under way at each RIB.
 const WINDOW: usize = 64;
 /// While names are made.
-const FILL_WINDOW: usize = 512;
+const FILL_WINDOW: usize = 256;
+const FILL_PATIENCE: Duration = Duration::from_secs(5);
 /// At so many a second at the least.
-const SLOWEST_FILL: usize = 500;
+const SLOWEST_FILL: usize = 200;
 
 /// Two RIBs over one store, and names in it.
 pub(crate) struct Ribs {
@@ -105,7 +106,7 @@ impl Ribs {
         let locator = order(&self.router, Statement::Locator(locator), self.sequence);
         let mut orders = vec![locator];
         let mut unsigned = 0..self.holders.len();
-        let mut under_way: HashMap<RequestId, RibRequestBody> = HashMap::new();
+        let mut under_way: HashMap<RequestId, (Instant, RibRequestBody)> = HashMap::new();
         let began = Instant::now();
         let longest = Duration::from_secs(30 + (self.holders.len() / SLOWEST_FILL) as u64);
         while !(orders.is_empty() && unsigned.is_empty() && under_way.is_empty()) {
@@ -113,15 +114,18 @@ impl Ribs {
                 && let Some(order) =
                     orders.pop().or_else(|| unsigned.next().map(|holder| self.order(holder)))
             {
-                under_way.insert(client.ask(order.clone()), order);
+                under_way.insert(client.ask(order.clone()), (Instant::now(), order));
             }
             for answer in client.answers(Duration::from_millis(20)) {
                 // Nothing has been asked for, so nothing is told.
-                let Some(order) = under_way.remove(&answer.id) else { continue };
+                let Some((_, order)) = under_way.remove(&answer.id) else { continue };
                 if answer.body != RibResponseBody::Stored {
                     orders.push(order);
                 }
             }
+            // What is too much at once is dropped.
+            let lost = under_way.extract_if(|_, (sent, _)| sent.elapsed() > FILL_PATIENCE);
+            orders.extend(lost.map(|(_, (_, order))| order));
             assert!(began.elapsed() < longest, "{} left", unsigned.len() + under_way.len());
         }
     }
@@ -147,7 +151,10 @@ impl Ribs {
                             let holder = self.random.random_range(0..self.holders.len());
                             self.order(holder)
                         }
-                        _ => RibRequestBody::LookUpRoute(self.holders[self.popular()].name()),
+                        _ => {
+                            let holder = self.popular();
+                            RibRequestBody::LookUpRoute(self.holders[holder].name())
+                        }
                     };
                     under_way.insert(client.ask(body), Instant::now());
                 }
