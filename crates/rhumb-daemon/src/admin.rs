@@ -90,14 +90,9 @@ impl Admin {
                 let stream = TcpStream::connect_timeout(address, deadline)?;
                 stream.set_read_timeout(Some(deadline))?;
                 stream.set_write_timeout(Some(deadline))?;
-                exchange(stream, path, &address.to_string())
+                all_of(request(stream, path, &address.to_string())?)
             }
-            Self::Socket(socket) => {
-                let stream = UnixStream::connect(socket)?;
-                stream.set_read_timeout(Some(deadline))?;
-                stream.set_write_timeout(Some(deadline))?;
-                exchange(stream, path, "localhost")
-            }
+            Self::Socket(socket) => all_of(request_of_socket(socket, path, deadline)?),
             Self::Usual => match Self::find() {
                 Ok(found) => found.ask(path, deadline),
                 Err(failure) => Err(io::Error::other(failure.to_string())),
@@ -112,10 +107,7 @@ impl Admin {
 /// # Errors
 /// When nothing answers there, or something else than a daemon.
 pub fn open(socket: &Path, path: &str, deadline: Duration) -> io::Result<(String, impl Read)> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(deadline))?;
-    stream.set_write_timeout(Some(deadline))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let stream = request_of_socket(socket, path, deadline)?;
     let mut stream = BufReader::with_capacity(1 << 20, stream);
     let (mut head, mut line) = (String::new(), String::new());
     loop {
@@ -131,8 +123,20 @@ pub fn open(socket: &Path, path: &str, deadline: Duration) -> io::Result<(String
     }
 }
 
-fn exchange(mut stream: impl Read + Write, path: &str, host: &str) -> io::Result<String> {
+fn request_of_socket(socket: &Path, path: &str, deadline: Duration) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(deadline))?;
+    stream.set_write_timeout(Some(deadline))?;
+    request(stream, path, "localhost")
+}
+
+/// Asks for `path`; what comes back is the answer.
+fn request<S: Write>(mut stream: S, path: &str, host: &str) -> io::Result<S> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    Ok(stream)
+}
+
+fn all_of(stream: impl Read) -> io::Result<String> {
     let mut answer = String::new();
     stream.take(MAX_ANSWER_LEN).read_to_string(&mut answer)?;
     Ok(answer)
