@@ -83,22 +83,28 @@ impl Embedded {
 /// [`RibError::BackUp`] when the stream is none, or breaks off; and when the file cannot be
 /// written.
 pub fn restore(from: &mut dyn Read, file: File) -> Result<Copied, RibError> {
+    let create = || Database::builder().set_cache_size(CACHE_BYTES).create_file(file);
+    restore_to(from, create).map(|(copied, _)| copied)
+}
+
+/// As [`restore`], in an empty database.
+fn restore_to(
+    from: &mut dyn Read,
+    create: impl FnOnce() -> Result<Database, redb::DatabaseError>,
+) -> Result<(Copied, Database), RibError> {
     let mut head = [0; MAGIC.len() + 1];
     from.read_exact(&mut head).map_err(not_read)?;
     if head != [&MAGIC[..], &[VERSION]].concat()[..] {
         return Err(not_read(io::Error::new(io::ErrorKind::InvalidData, "it is no back-up")));
     }
     let failed = |error: redb::Error| database_failed(error);
-    let database = Database::builder()
-        .set_cache_size(CACHE_BYTES)
-        .create_file(file)
-        .map_err(|error| failed(error.into()))?;
+    let database = create().map_err(|error| failed(error.into()))?;
     let mut transaction = database.begin_write().map_err(|error| failed(error.into()))?;
     transaction.set_durability(Durability::Immediate).map_err(|error| failed(error.into()))?;
     transaction.set_quick_repair(true);
     let copied = fill(from, &transaction)?;
     transaction.commit().map_err(|error| failed(error.into()))?;
-    Ok(copied)
+    Ok((copied, database))
 }
 
 /// Puts all of a stream into the tables of a new store.
@@ -205,6 +211,37 @@ const ENTRY: u8 = 1;
 const REMOVAL: u8 = 2;
 /// More than any entry has: eight ways, and a list of names of 65,535 bytes.
 const MAX_VALUE_LEN: usize = 1 << 18;
+
+/// Restores a copy of these entries in which something was changed. Whatever that was, what is made
+/// of it, if anything is, is as large as is said, and each entry can be read back.
+#[cfg(any(fuzzing, test))]
+pub(crate) fn restore_damaged(
+    entries: &[(Name, Entry)],
+    damage: impl FnOnce(&mut Vec<u8>),
+) -> Option<Copied> {
+    use redb::{ReadableDatabase, ReadableTableMetadata};
+
+    let mut copy = [&MAGIC[..], &[VERSION]].concat();
+    for (name, entry) in entries {
+        write_one(&mut copy, ENTRY, &name.0, &entry.encode()).expect("memory takes it");
+    }
+    copy.push(END);
+    copy.extend((entries.len() as u64).to_be_bytes());
+    copy.extend(0u64.to_be_bytes());
+    damage(&mut copy);
+    let create = || Database::builder().create_with_backend(redb::backends::InMemoryBackend::new());
+    let (copied, database) = restore_to(&mut &copy[..], create).ok()?;
+    let read = database.begin_read().expect("it was made just now");
+    let names = read.open_table(NAMES).expect("there is the table");
+    assert_eq!(names.len().expect("memory can be read"), copied.names);
+    for record in names.range::<&[u8; Name::LEN]>(..).expect("memory can be read") {
+        let (_, record) = record.expect("memory can be read");
+        assert!(Entry::decode(record.value()).is_some(), "an entry that cannot be read back");
+    }
+    let removals = read.open_table(REMOVALS).expect("there is the table");
+    assert_eq!(removals.len().expect("memory can be read"), copied.removals);
+    Some(copied)
+}
 
 #[cfg(test)]
 mod tests {
