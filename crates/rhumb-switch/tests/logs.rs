@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use rhumb_switch::{Fault, RibStatus};
-use rhumb_trust::Identity;
 use rhumb_trust::log::Roots;
+use rhumb_trust::{Access, Identity, Rule, Standing};
 use rhumb_wire::log::{Head, NOTHING};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
@@ -262,4 +262,70 @@ fn strangers_heads_change_nothing() {
     node.send(&mut world, header, &data, &[]);
     world.run(SECOND);
     assert_eq!(world.dropped(0, rhumb_switch::DropReason::NotForUs), before + 1);
+}
+
+/// Two routers that admit each other, the first of which is told of a world of its own, and a third
+/// one; and heads of the log that each of the two is told of, oldest first.
+fn deceived_friends() -> (World, [Vec<Head>; 2]) {
+    let mut world = World::new();
+    world.config.check_rib_answers = 1;
+    let liar = world.liar(Box::new(|_, truth| Some(truth)));
+    world.rib = None;
+    let identities = [0, 1, 2].map(|_| world.identity(Role::Router));
+    let rules = identities.iter().map(|it| Rule::named(it.name(), Standing::Admitted)).collect();
+    world.config.access = Access { rules, ..Access::default() };
+    let names = [&identities[0], &identities[1]].map(|it| it.name());
+    // Both logs begin together, so each head of the one has to be linked to those of the other.
+    let now = world.now;
+    world.liars[liar].deceive(names[0], now);
+    let invented = world.identity(Role::Node);
+    world.liars[liar].invent(&invented, now);
+    for (index, identity) in identities.into_iter().enumerate() {
+        let address = router_address(index);
+        world.router(identity, address, None, Some(address));
+    }
+    world.run(SECOND);
+    let mut heads = [Vec::new(), Vec::new()];
+    for round in 0..8 {
+        talk(&mut world, round % 2, 1 - round % 2);
+        let now = world.now;
+        for (asker, heads) in names.iter().zip(&mut heads) {
+            heads.extend(world.liars[liar].head_for(*asker, now));
+            heads.dedup();
+        }
+    }
+    assert!(heads.iter().all(|heads| heads.len() > 4), "{heads:?}");
+    // Two heads of one epoch would be enough without a link.
+    for _ in 0..3 {
+        talk(&mut world, 1, 2);
+    }
+    assert!(seen(&world, 0).log_epoch < seen(&world, 1).log_epoch);
+    assert!(seen(&world, 0).proven > 0 && seen(&world, 1).proven > 0);
+    assert_eq!((total(&seen(&world, 0)), total(&seen(&world, 1))), (0, 0), "each by itself");
+    (world, heads)
+}
+
+/// Many strangers go on to show both routers what each knows to be in the log that it is told of.
+#[test]
+fn strangers_old_heads_keep_nothing_from_being_linked_that_admitted_routers_tell() {
+    let (mut world, heads) = deceived_friends();
+    let mut strangers: Vec<(usize, Stranger)> = (0..8)
+        .map(|number| (number % 2, Stranger::new(&mut world, number % 2, Role::Router)))
+        .collect();
+    for turn in 0..1500 {
+        for (number, (router, stranger)) in strangers.iter_mut().enumerate() {
+            let old = &heads[*router];
+            let mut data = Vec::new();
+            Head::emit_list(&[old[(turn + number) % (old.len() - 1)]], &mut data);
+            let to = world.routers[*router].switch.name();
+            let header = PduHeader::new(Action::Heads, stranger.name(), to);
+            stranger.send(&mut world, header, &data, &[]);
+        }
+        world.run(SECOND / 5);
+    }
+    for router in 0..2 {
+        let rib = seen(&world, router);
+        assert!(times(&rib, Fault::Forked) > 0, "{router}: {rib:?}");
+        assert_eq!(times(&rib, Fault::Forked), total(&rib));
+    }
 }

@@ -10,11 +10,12 @@ use rhumb_io::memory::Endpoint as Wire;
 use rhumb_link::Endpoint;
 use rhumb_rib::store::Memory;
 use rhumb_rib::{Asker, Outcome, Rib};
-use rhumb_trust::{Identity, Now};
+use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RecordHeader};
+use rhumb_wire::log::Head;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
-use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Scope, Statement};
 
 use super::World;
 
@@ -160,6 +161,31 @@ impl Liar {
         let mut data = Vec::new();
         RibRequest { id: RequestId(0), body }.emit(&mut data);
         Some(self.answer(Name([0x77; 32]), &data, now)?.body)
+    }
+
+    /// In the world of the deceived there is a name that is nowhere else.
+    pub fn invent(&mut self, holder: &Identity, now: Now) {
+        let statement = Statement::Route { via: Name([0x77; 32]), scope: Scope::Any };
+        let window = Window::starting(now.unix_s(), 600);
+        let certificates = vec![holder.certify(statement, now.unix_ms, window).unwrap()];
+        let metadata = vec![(**holder.metadata()).clone()];
+        let mut data = Vec::new();
+        let body = RibRequestBody::Publish { metadata, certificates };
+        RibRequest { id: RequestId(0), body }.emit(&mut data);
+        let asker = Asker::admitted(Name([0x77; 32]), 1300);
+        let twin = &mut self.twin.as_mut().expect("somebody is deceived").1;
+        let stored = answer_of(twin, asker, &data, now).map(|answer| answer.body);
+        assert_eq!(stored, Some(RibResponseBody::Stored));
+    }
+
+    /// The newest head of the log that this asker is told of.
+    pub fn head_for(&mut self, asker: Name, now: Now) -> Option<Head> {
+        let mut data = Vec::new();
+        RibRequest { id: RequestId(0), body: RibRequestBody::Prove(asker) }.emit(&mut data);
+        match self.answer(asker, &data, now)?.body {
+            RibResponseBody::Proof { head, .. } => Some(head),
+            _ => None,
+        }
     }
 
     /// Sends a response, asked for or not.
