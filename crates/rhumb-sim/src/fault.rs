@@ -83,9 +83,14 @@ impl World {
             }
             Fault::MoveAddress(station) => self.move_address(station),
             Fault::MoveRouter { node, router } => {
-                let config = self.node_config(router, |_| ());
+                let rhumb_switch::Remote { address, name } = self.remote(router);
                 self.stations[node.0].crash();
-                self.stations[node.0].plan = Plan::Node { config };
+                match &mut self.stations[node.0].plan {
+                    Plan::Node { config } => {
+                        config.router = rhumb_node::Remote { address, name }.into();
+                    }
+                    _ => panic!("{node:?} is no node"),
+                }
                 self.move_address(node);
                 self.start(node);
             }

@@ -1,6 +1,15 @@
 //! All tests of this crate that see it from outside, as one program: it is linked once, and its
 //! files run side by side.
 
+// Of the bench of domains, which runs the same at full size.
+#[path = "../benches/domains/day/mod.rs"]
+mod day;
+#[path = "../benches/domains/nest.rs"]
+#[allow(dead_code, reason = "tests and bench each take a part of it")]
+mod nest;
+#[path = "../benches/domains/stock.rs"]
+mod stock;
+
 mod anycast;
 mod at_most_once;
 mod clock_skew;
@@ -25,3 +34,4 @@ mod spoofed_hello;
 mod standby;
 mod two_claims;
 mod upstreams;
+mod whole_day;

@@ -14,26 +14,16 @@
 //! The simulation's witness looks at every delivery: a message that comes to another name than it
 //! was for, or twice, ends the run.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_rib::{Asker, Outcome, Rib};
-use rhumb_sim::{Disk, Fault, START_S, StationId, World};
-use rhumb_trust::{Export, Identity, Window};
-use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
-use rhumb_wire::{Action, Certificate, Name, PduHeader, Rights, Role, Scope, Statement};
+use rhumb_sim::{Fault, START_S, StationId, World};
+use rhumb_trust::Window;
+use rhumb_wire::rib::{RibResponse, RibResponseBody};
+use rhumb_wire::{Action, PduHeader, Rights, Role, Scope, Statement};
 
 use crate::figures::Figures;
-use crate::nest::{self, Domain, SETTLING, says};
-
-/// Names without nodes, of one domain.
-#[derive(Default)]
-struct Stock {
-    /// Keys of some, for the churn.
-    keys: Vec<Identity>,
-    exported: Vec<Name>,
-    kept_in: Vec<Name>,
-}
+use crate::nest::{self, Domain, SETTLING};
+use crate::stock::{Stock, fill, publication};
 
 struct Scene {
     world: World,
@@ -118,7 +108,7 @@ impl Scene {
         let mut add = |world: &mut World, parent: Option<&Domain>, interiors: usize| {
             Domain::add(world, parent, interiors, |config, domain, routers| {
                 let (wanted, before) = (if parent.is_some() { each } else { 0 }, memory_bytes());
-                let (disk, stock) = fill(config, domain, routers, wanted);
+                let (disk, stock) = fill(config, domain, routers, (wanted, KEYS_KEPT));
                 *filled += memory_bytes() - before;
                 stocks.push(stock);
                 disk
@@ -143,7 +133,7 @@ impl Scene {
     }
 
     fn stocked(&self) -> usize {
-        self.stocks.iter().map(|it| it.exported.len() + it.kept_in.len()).sum()
+        self.stocks.iter().map(|it| it.names.len()).sum()
     }
 
     fn counters(
@@ -268,8 +258,8 @@ impl Scene {
         let before: usize = self.nodes.iter().map(|it| self.world.received(*it).len()).sum();
         for at in 0..self.nodes.len() {
             let stock = &self.stocks[1 + (at + self.publishers.len() / 2) % self.publishers.len()];
-            let names = [stock.exported.get(at), stock.kept_in.get(at)];
-            for name in names.into_iter().flatten().copied().collect::<Vec<_>>() {
+            let names = [stock.exported(at), stock.kept_in(at)];
+            for name in names.into_iter().flatten() {
                 self.world.send_to_name(self.nodes[at], name, 100).expect("there is room");
             }
             if at.is_multiple_of(10) {
@@ -289,55 +279,6 @@ impl Scene {
 /// Whether the nodes of this innermost domain send, and do not receive.
 fn sends(port: usize) -> bool {
     port % SEAS < SENDING_SEAS
-}
-
-/// A store of so many names, at the routers of a domain.
-fn fill(
-    config: &rhumb_rib::Config,
-    domain: Name,
-    routers: &[Name],
-    wanted: usize,
-) -> (Disk, Stock) {
-    let (disk, mut stock) = (Disk::default(), Stock::default());
-    if wanted == 0 {
-        return (disk, stock);
-    }
-    let mut config = config.clone();
-    config.signatures_per_admitted_per_s = u32::MAX;
-    config.max_names_per_publisher = u64::MAX;
-    config.parents.clear();
-    let rib = Arc::new(nest::key(Role::Rib));
-    let mut rib = Rib::new(rib, disk.clone(), config);
-    for number in 0..wanted {
-        let key = nest::key(Role::Node);
-        let via = routers[number % routers.len()];
-        let mut words = vec![says(&key, Statement::Route { via, scope: Scope::Any }, 0)];
-        if number.is_multiple_of(EXPORTED_ONE_IN) {
-            words.push(says(&key, Export { domain, up_to: None }.statement(), 1));
-            stock.exported.push(key.name());
-        } else {
-            stock.kept_in.push(key.name());
-        }
-        let order = publication(&key, words, number as u32);
-        let outcome = rib.handle_request(Asker::admitted(via, 1300), &order, START_S);
-        assert!(matches!(outcome, Outcome::Staged(_)), "{outcome:?}");
-        if number % COMMIT == COMMIT - 1 || number + 1 == wanted {
-            let stored = rib.commit();
-            assert!(stored.iter().all(|it| it.body == RibResponseBody::Stored), "{stored:?}");
-        }
-        if stock.keys.len() < KEYS_KEPT {
-            stock.keys.push(key);
-        }
-    }
-    (disk, stock)
-}
-
-fn publication(key: &Identity, certificates: Vec<Certificate>, id: u32) -> Vec<u8> {
-    let metadata = vec![(**key.metadata()).clone()];
-    let body = RibRequestBody::Publish { metadata, certificates };
-    let mut data = Vec::new();
-    RibRequest { id: RequestId(id), body }.emit(&mut data);
-    data
 }
 
 /// What the process has in memory.
@@ -364,10 +305,8 @@ const SENDING_SEAS: usize = 4;
 const ROUTERS_OF_SEAS: usize = 10;
 const ROUTERS_OF_PORTS: usize = 9;
 const NODES_A_DOMAIN: usize = 2;
-const EXPORTED_ONE_IN: usize = 100;
 /// Keys of a domain's names that are renewed and taken back.
 const KEYS_KEPT: usize = 100;
-const COMMIT: usize = 512;
 const CHURN_EVERY: Duration = Duration::from_millis(100);
 /// Until RIBs have passed up what is exported.
 const WALKING: Duration = Duration::from_secs(30);
