@@ -16,6 +16,9 @@ usage: cargo xtask TASK
   tidy  Checks the house style and the boundaries between crates.
   bench [NAME [PART]] [--json]
         Runs the bench target NAME of whichever crate has it, or a part of it; without NAME, lists them.
+  upgrade REVISION
+        Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
+        the present one, in which each process is replaced by one of the other version.
   figures --date YYYY-MM-DD [switch | platypus]
         Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.
   pictures
@@ -62,6 +65,8 @@ pub(crate) enum Task {
     Tidy,
     Vectors,
     Bench(BenchOptions),
+    /// The git revision of the earlier version.
+    Upgrade(String),
     Figures(FiguresOptions),
     Pictures,
 }
@@ -79,6 +84,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
             Some(word) => Err(format!("{task}: `{word}` is not understood")),
         },
         Some("bench") => parse_bench(words),
+        Some("upgrade") => match (words.next(), words.next()) {
+            (Some(revision), None) if !revision.starts_with('-') => {
+                Ok(Task::Upgrade(revision.to_owned()))
+            }
+            _ => Err("upgrade: one git revision follows".to_owned()),
+        },
         Some("figures") => parse_figures(words),
         Some(word) => Err(format!("`{word}` is not a task")),
     }
@@ -172,6 +183,7 @@ mod tests {
             let line = format!("figures --date 2026-01-31{words}");
             assert_eq!(parsed(&line), Ok(Task::Figures(expected)));
         }
+        assert_eq!(parsed("upgrade v1~2"), Ok(Task::Upgrade("v1~2".to_owned())));
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
         assert_eq!(parsed("pictures"), Ok(Task::Pictures));
     }
@@ -190,6 +202,9 @@ mod tests {
             "pictures all",
             "bench a b c",
             "bench --xml",
+            "upgrade",
+            "upgrade --force",
+            "upgrade one two",
             "figures",
             "figures --date",
             "figures --date today",

@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask test`, `tidy`,
-//! `vectors`, `bench`, `figures` and `pictures`.
+//! `vectors`, `bench`, `upgrade`, `figures` and `pictures`.
 //!
 //! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the
 //! working tree; whatever another makes goes to the target folder. A task that
@@ -24,6 +24,7 @@ mod report;
 mod test;
 mod test_output;
 mod tidy;
+mod upgrade;
 mod vectors;
 
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::print(&root),
         Task::Vectors => vectors::write(&root),
         Task::Bench(options) => bench::run(&root, &options),
+        Task::Upgrade(revision) => upgrade::run(&root, &revision),
         Task::Figures(options) => figures::run(&root, &options),
         Task::Pictures => pictures::write(&root),
     };

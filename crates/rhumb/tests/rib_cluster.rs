@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::cassandra::{Cassandra, Purpose, cluster};
-use crate::harness::{Place, Running, remote};
+use crate::harness::{Place, Run, Running, remote};
 use crate::rib_store::{answers, start_router, wait_until};
 
 /// Far less than a lease of ten minutes.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-fn with_cluster(test: impl FnOnce(&mut Cassandra)) {
+pub(crate) fn with_cluster(test: impl FnOnce(&mut Cassandra)) {
     match cluster(Purpose::Programs) {
         Ok(mut cluster) => test(cluster.as_mut().expect("a cluster")),
         Err(why) => eprintln!("skipped: {why}"),
@@ -107,8 +107,8 @@ fn without_a_quorum_nothing_is_called_stored_and_with_it_all_goes_on() {
     });
 }
 
-/// Pings a name without end, and counts.
-struct Pinger {
+/// Pings without end, and counts.
+pub(crate) struct Pinger {
     ends: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
     /// Returns what was said of pings without an answer.
@@ -117,14 +117,19 @@ struct Pinger {
 
 impl Pinger {
     fn start(place: &Arc<Place>, name: &str, router: &str) -> Self {
+        let (place, name, router) = (place.clone(), name.to_owned(), router.to_owned());
+        Self::of(move || place.run(&["ping", &name, "--count", "1", "--router", &router]))
+    }
+
+    /// Runs what pings again and again.
+    pub(crate) fn of(mut ping: impl FnMut() -> Run + Send + 'static) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AtomicUsize::new(0));
-        let (place, is_over, count) = (place.clone(), ends.clone(), answered.clone());
-        let (name, router) = (name.to_owned(), router.to_owned());
+        let (is_over, count) = (ends.clone(), answered.clone());
         let run = move || {
             let mut unanswered = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
-                let ping = place.run(&["ping", &name, "--count", "1", "--router", &router]);
+                let ping = ping();
                 match ping.code {
                     0 => _ = count.fetch_add(1, Ordering::Relaxed),
                     _ => unanswered.push(ping.errors),
@@ -136,7 +141,7 @@ impl Pinger {
     }
 
     /// Ends after some more pings, and every one was answered.
-    fn end(self) {
+    pub(crate) fn end(self) {
         let until = self.answered.load(Ordering::Relaxed) + 3;
         let is_over = || self.thread.is_finished();
         wait_until("pings are answered", || {
@@ -157,7 +162,7 @@ fn start_router_at(place: &Place, key: &str, address: &str, ribs: &[&str]) -> (R
 }
 
 /// Nobody knows where this name is.
-fn is_absent(place: &Place, name: &str, router: &str) -> bool {
+pub(crate) fn is_absent(place: &Place, name: &str, router: &str) -> bool {
     let ping = place.run(&["ping", name, "--count", "1", "--router", router]);
     ping.code != 0 && ping.errors.contains("no way to")
 }

@@ -65,6 +65,7 @@ mod tun_programs;
 mod two_nodes;
 mod two_processes;
 mod up;
+mod upgrade;
 mod upstreams;
 mod workers;
 mod xdp;

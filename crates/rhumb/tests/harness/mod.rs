@@ -60,7 +60,12 @@ impl Place {
 
     /// The binary, to be run in this place.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
+        self.command_of(env!("CARGO_BIN_EXE_rhumb").as_ref(), arguments)
+    }
+
+    /// As [`Place::command`], of another binary.
+    pub(crate) fn command_of<S: AsRef<OsStr>>(&self, binary: &Path, arguments: &[S]) -> Command {
+        let mut command = Command::new(binary);
         command
             .args(arguments)
             .current_dir(self.folder())
