@@ -313,3 +313,14 @@ async fn a_router_on_the_way_reads_nothing_of_a_file() {
     timeout(PATIENCE, port.receive()).await.expect("in time").expect("a message");
     assert!(reads(b"nobody but"));
 }
+
+#[tokio::test]
+async fn whoever_receives_right_after_another_one_has_gone_is_there() {
+    let relay = Relay::start(Behaviour::default());
+    let b = join(&relay).await;
+    for _ in 0..3 {
+        let receiving = b.receive_file(|_| Ok(Memory::default()), |_| ());
+        let waited = timeout(std::time::Duration::from_millis(20), receiving).await;
+        assert!(waited.is_err(), "it waits for a file: {waited:?}");
+    }
+}

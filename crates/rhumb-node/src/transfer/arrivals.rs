@@ -16,7 +16,7 @@ use rhumb_end::Admits;
 use rhumb_wire::transfer::{CancelReason, FileName, Offer, TransferId};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use super::{Offered, PORT, TransferError, WriteAt};
@@ -26,13 +26,20 @@ use crate::node::Handle;
 
 /// The files that arrive at a node, as long as somebody receives.
 #[derive(Default)]
-pub(crate) struct Arrivals(Mutex<Weak<Reception>>);
+pub(crate) struct Arrivals(tokio::sync::Mutex<Latest>);
+
+/// The reception that there is, or was last.
+#[derive(Default)]
+struct Latest {
+    reception: Weak<Reception>,
+    /// Has the port until it has ended, which is a little later than its reception.
+    listening: Option<JoinHandle<()>>,
+}
 
 /// Listens for offers until it is dropped.
 pub(super) struct Reception {
     desk: Arc<Desk>,
-    /// Ends when it is dropped.
-    _listening: JoinSet<()>,
+    listening: AbortHandle,
 }
 
 /// Who waits, and who has begun.
@@ -98,24 +105,36 @@ pub(super) struct Place {
 
 impl Arrivals {
     /// The reception that there is, or a new one: for whom `admits` says from now on.
-    pub(super) fn open(
+    pub(super) async fn open(
         &self,
         handle: &Handle,
         admits: Admits,
     ) -> Result<Arc<Reception>, TransferError> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reception) = open.upgrade() {
+        let mut latest = self.0.lock().await;
+        if let Some(reception) = latest.reception.upgrade() {
             handle.connections().admit_streams(PORT, admits);
             return Ok(reception);
+        }
+        if let Some(listening) = &mut latest.listening {
+            // Whoever received last has gone, and what listened for him may not know yet.
+            listening.abort();
+            let _ = listening.await;
+            latest.listening = None;
         }
         let listener = Listener::open(handle, PORT, admits);
         let listener = listener.map_err(|_| TransferError::Stopped)?;
         let desk = Arc::new(Desk::default());
-        let mut listening = JoinSet::new();
-        listening.spawn(listen(listener, Arc::clone(&desk)));
-        let reception = Arc::new(Reception { desk, _listening: listening });
-        *open = Arc::downgrade(&reception);
+        let listening = tokio::spawn(listen(listener, Arc::clone(&desk)));
+        let reception = Arc::new(Reception { desk, listening: listening.abort_handle() });
+        let listening = Some(listening);
+        *latest = Latest { reception: Arc::downgrade(&reception), listening };
         Ok(reception)
+    }
+}
+
+impl Drop for Reception {
+    fn drop(&mut self) {
+        self.listening.abort();
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) async fn receive<W: WriteAt + Send + 'static>(
     progress: impl FnMut(u64) + Send + 'static,
 ) -> Result<ReceiveReport, TransferError> {
     // Others may receive at the same time: it lasts as long as any of them.
-    let reception = handle.arrivals().open(handle, admits)?;
+    let reception = handle.arrivals().open(handle, admits).await?;
     let (given, arrived) = oneshot::channel();
     let open = Box::new(move |offered: &Offered| -> Result<AnySink, CancelReason> {
         open(offered).map(|sink| Box::new(sink) as AnySink)
