@@ -13,6 +13,7 @@
 mod desk;
 mod inquirer;
 pub mod publishing;
+mod renewal;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

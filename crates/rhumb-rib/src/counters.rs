@@ -35,6 +35,10 @@ pub struct Counters {
     pub publishes_stored: u64,
     /// Statements that became the newest of their kind.
     pub statements_stored: u64,
+    /// Lists of names that an owner publishes that became the newest of their owner.
+    pub lists_stored: u64,
+    /// Look-ups answered by such a list, in force or not.
+    pub lists_told: u64,
     /// Removals that count since they were published.
     pub removals_stored: u64,
     /// Sessions that ended because their peers' memberships were taken back.

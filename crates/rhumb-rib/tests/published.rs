@@ -70,8 +70,11 @@ fn the_newest_list_is_shown_in_whatever_order_they_come() {
             newest = newest.max(Some(at));
             assert_eq!(shown(&mut directory, &owner), newest.map(|at| lists[at].clone()));
         }
-        // The very same is acknowledged again.
+        // The very same is acknowledged again, and is no other list.
         assert_eq!(tell(&mut directory, &owner, &lists[2]), Ok(()));
+        let counters = directory.rib.counters();
+        let newer = [0, 1, 2].iter().filter(|at| order[..**at].iter().all(|it| *it < order[**at]));
+        assert_eq!((counters.lists_stored, counters.lists_told), (newer.count() as u64, 3));
     }
 }
 

@@ -16,6 +16,7 @@ use rhumb_wire::{Name, PublishedLabel, PublishedNames};
 use serde_json::json;
 
 use super::NotFound;
+use super::renewal::Renewal;
 use crate::clock;
 use crate::daemon::Snapshot;
 use crate::failure::{Failure, Outcome};
@@ -163,15 +164,18 @@ impl Publisher {
         let publisher = Self(Arc::new(Mutex::new(standing)));
         let told = publisher.clone();
         let run = move || {
-            let mut wait = LEAST_WAIT;
+            let mut renewal = Renewal::at(clock::now().unix_ms);
             loop {
+                let rest = renewal.rest(clock::now().unix_ms);
+                if !rest.is_zero() {
+                    std::thread::sleep(rest);
+                    continue;
+                }
                 let what = (names.clone(), MAX_NAMES_LIFETIME_S);
                 let said = publish(&owner, &asks, &ribs, what);
                 let is_stored = said.as_ref().is_ok_and(|it| it.missing() == 0);
-                let rest = if is_stored { RENEWED_AFTER } else { wait };
-                wait = if is_stored { LEAST_WAIT } else { (wait * 2).min(MOST_WAIT) };
                 told.note(said);
-                rest_for(rest);
+                renewal.said(is_stored, clock::now().unix_ms);
             }
         };
         let thread = std::thread::Builder::new().name("publisher".to_owned());
@@ -210,22 +214,5 @@ impl Publisher {
     }
 }
 
-/// Waits by the clock of the day, which goes on while a machine sleeps.
-fn rest_for(time: Duration) {
-    let until_ms = clock::now().unix_ms.saturating_add(time.as_millis() as u64);
-    loop {
-        let left = Duration::from_millis(until_ms.saturating_sub(clock::now().unix_ms));
-        if left.is_zero() {
-            return;
-        }
-        std::thread::sleep(left.min(LOOKS_EVERY));
-    }
-}
-
 /// A RIB answers within milliseconds; this is for handshakes of which datagrams are lost.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Half of the time that a list lasts: a RIB may be away for the other half.
-const RENEWED_AFTER: Duration = Duration::from_secs(MAX_NAMES_LIFETIME_S / 2);
-const LEAST_WAIT: Duration = Duration::from_secs(1);
-const MOST_WAIT: Duration = Duration::from_mins(10);
-const LOOKS_EVERY: Duration = Duration::from_mins(1);

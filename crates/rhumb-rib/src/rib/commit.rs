@@ -83,6 +83,8 @@ pub(crate) struct Staged {
     entries: BTreeMap<Name, (Option<Arc<Entry>>, Entry)>,
     orders: Vec<Order>,
     statements: u64,
+    /// Of them, lists of names that their owners publish.
+    pub(crate) lists: u64,
     /// What more they take, and of what.
     moves: Moves,
     now_s: u64,
@@ -402,6 +404,7 @@ impl<S: Store> Rib<S> {
     fn stored(&mut self, staged: Staged) {
         self.counters.publishes_stored += staged.orders.len() as u64;
         self.counters.statements_stored += staged.statements;
+        self.counters.lists_stored += staged.lists;
         for order in staged.orders {
             let subscriber = Subscriber {
                 name: order.publisher,

@@ -107,7 +107,10 @@ impl<S: Store> Rib<S> {
         }
         let UnverifiedNames { order, .. } = *names;
         match drafted {
-            Ok((_, drafts)) => self.staged.add(order, drafts),
+            Ok((_, drafts)) => {
+                self.staged.lists += u64::from(!drafts.is_empty());
+                self.staged.add(order, drafts);
+            }
             Err(refusal) => self.refuse_order(order.id, order.request, refusal),
         }
         None
@@ -160,6 +163,7 @@ impl<S: Store> Rib<S> {
         let metadata = vec![entry.metadata().clone()];
         let len = HEAD_LEN + published.emitted_len() + 2 + metadata[0].emit().len();
         let metadata = if len <= room { metadata } else { Vec::new() };
+        self.counters.lists_told += 1;
         self.found(RibResponse { id, body: RibResponseBody::Names { metadata, published } })
     }
 }

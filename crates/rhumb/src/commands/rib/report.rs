@@ -209,6 +209,7 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
     let mut metrics = vec![
         LOOKUPS.by("answer", lookups),
         PUBLISHES.is(counters.publishes_stored),
+        LISTS.by("fate", [("stored", counters.lists_stored), ("told", counters.lists_told)]),
         CLIMBS.is(counters.climbs),
         PASSED_UP.by("fate", passed),
         PARENT_FAULTS.by("fault", parent_faults(server)),
@@ -288,6 +289,12 @@ const LOOKUPS: Metric =
 const PUBLISHES: Metric = Metric::counter(
     "rhumb_rib_stored_publishes_total",
     "Orders to publish that were acknowledged.",
+);
+/// `told` grows by one each five seconds for each program that goes by a published name. Many
+/// `stored`: an owner publishes more often than once in half a month.
+const LISTS: Metric = Metric::counter(
+    "rhumb_rib_published_lists_total",
+    "Lists of names that owners publish: stored as the newest, and told to who asked.",
 );
 /// The same at all RIBs of a domain; one that has fewer was not told, and withholds them.
 const REMOVALS: Metric =
