@@ -506,10 +506,30 @@ class OfferForm:
 
 class ListingForm:
     def decode(self, octets, _):
-        return {"entries": [entry.__dict__ for entry in transfers.Listing.parse(octets).entries]}
+        return {"entries": [listed(entry) for entry in transfers.Listing.parse(octets).entries]}
 
     def encode(self, fields):
-        return transfers.Listing(tuple(transfers.Entry(**entry) for entry in fields["entries"])).encode()
+        entries = [{**entry, "sha256": bytes.fromhex(entry.get("sha256", ""))} for entry in fields["entries"]]
+        return transfers.Listing(tuple(transfers.Entry(**entry) for entry in entries)).encode()
+
+
+def listed(entry):
+    """An entry of a list as the vectors have it."""
+    fields = {"path": entry.path, "kind": entry.kind, "length": entry.length}
+    return {**fields, "sha256": entry.sha256.hex()} if entry.sha256 else fields
+
+
+class HeldForm:
+    """Of files of 5, 0 and 7 bytes."""
+
+    LENGTHS = (5, 0, 7)
+
+    def decode(self, octets, _):
+        found = transfers.Held.parse(octets, self.LENGTHS)
+        return {"first": found.first, "there": found.there, "whole": list(found.whole)}
+
+    def encode(self, fields):
+        return transfers.Held(fields["first"], fields["there"], tuple(fields["whole"])).encode()
 
 
 class SealedHeaderForm:
@@ -726,6 +746,7 @@ FORMS = {
     "payload": PayloadForm(),
     "offer": OfferForm(),
     "list of a folder": ListingForm(),
+    "files that are there": HeldForm(),
     "sealed header": SealedHeaderForm(),
     "sealed datagram": DatagramForm(),
     "datagram": DatagramForm(),

@@ -80,8 +80,8 @@ pub enum Request {
         to: String,
         /// What it is called.
         file: String,
-        /// Whether it is a folder.
-        is_folder: bool,
+        /// What its bytes are, as an offer says it.
+        kind: u8,
         /// Its bytes.
         length: u64,
         /// Its SHA-256, in hex.

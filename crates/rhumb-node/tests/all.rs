@@ -6,6 +6,7 @@ mod lan;
 mod relay;
 mod world;
 
+mod by_file;
 mod chaos;
 mod connections;
 mod discovery;

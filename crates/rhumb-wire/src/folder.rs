@@ -10,10 +10,14 @@
 //!
 //! | size | field |
 //! |---|---|
-//! | 1 | 0 folder, 1 file, 2 file that may be executed |
+//! | 1 | 0 folder, 1 file, 2 file that may be executed; 2 more with a SHA-256 |
 //! | 8 | length of the file, 0 of a folder |
 //! | 2 | length of the path |
 //! | .. | path from within the folder: file names with `/` between them |
+//! | 32 | SHA-256 of the file, if the first byte says so |
+//!
+//! Either all files of a list have their SHA-256, or none. Where they have, each of them arrives by
+//! itself, and [`crate::held`] says which are there.
 //!
 //! Paths ascend, name by name, and the folder that holds an entry is listed before it. So there is
 //! one list for a folder, nothing is there twice, and nothing is outside.
@@ -48,7 +52,20 @@ pub enum EntryKind {
         length: u64,
         /// Whether it may be executed.
         is_executable: bool,
+        /// SHA-256 of its bytes; all files of a list have it, or none.
+        sha256: Option<[u8; 32]>,
     },
+}
+
+/// A file in the content of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSpan {
+    /// Where its bytes begin.
+    pub at: u64,
+    /// How many there are.
+    pub length: u64,
+    /// Their SHA-256.
+    pub sha256: [u8; 32],
 }
 
 impl Listing {
@@ -95,7 +112,11 @@ impl Listing {
             let kind = match kind {
                 0 if length == 0 => EntryKind::Folder,
                 0 => return Err(WireError::NotCanonical("length of a folder")),
-                1 | 2 => EntryKind::File { length, is_executable: kind == 2 },
+                1..=4 => EntryKind::File {
+                    length,
+                    is_executable: kind % 2 == 0,
+                    sha256: if kind > 2 { Some(reader.array()?) } else { None },
+                },
                 value => return Err(WireError::UnknownVariant { field: "entry", value }),
             };
             entries.push(Entry { path: path.to_owned(), kind });
@@ -109,14 +130,18 @@ impl Listing {
     pub fn emit(&self) -> Vec<u8> {
         let mut out = vec![0; Self::HEAD_LEN];
         for Entry { path, kind } in &self.0 {
-            let (kind, length) = match *kind {
-                EntryKind::Folder => (0, 0),
-                EntryKind::File { length, is_executable } => (1 + u8::from(is_executable), length),
+            let (kind, length, sha256) = match *kind {
+                EntryKind::Folder => (0, 0, None),
+                EntryKind::File { length, is_executable, sha256 } => {
+                    let kind = if sha256.is_some() { 3 } else { 1 };
+                    (kind + u8::from(is_executable), length, sha256)
+                }
             };
             out.push(kind);
             out.extend_from_slice(&length.to_be_bytes());
             out.extend_from_slice(&(path.len() as u16).to_be_bytes());
             out.extend_from_slice(path.as_bytes());
+            out.extend(sha256.into_iter().flatten());
         }
         let len = (out.len() - Self::HEAD_LEN) as u32;
         out[..Self::HEAD_LEN].copy_from_slice(&len.to_be_bytes());
@@ -134,8 +159,36 @@ impl Listing {
         Self::HEAD_LEN as u64 + self.len() as u64 + files
     }
 
+    /// Where the files are in the folder's content, in order; `None` if they have no SHA-256.
+    pub fn spans(&self) -> Option<Vec<FileSpan>> {
+        let mut at = Self::HEAD_LEN as u64 + self.len() as u64;
+        let mut spans = Vec::new();
+        for entry in &self.0 {
+            if let EntryKind::File { length, sha256, .. } = entry.kind {
+                spans.push(FileSpan { at, length, sha256: sha256? });
+                at += length;
+            }
+        }
+        Some(spans)
+    }
+
+    /// The same without any SHA-256, as earlier versions read it.
+    #[must_use]
+    pub fn without_hashes(mut self) -> Self {
+        for entry in &mut self.0 {
+            if let EntryKind::File { sha256, .. } = &mut entry.kind {
+                *sha256 = None;
+            }
+        }
+        self
+    }
+
     fn len(&self) -> usize {
-        self.0.iter().map(|entry| ENTRY_HEAD_LEN + entry.path.len()).sum()
+        let of = |entry: &Entry| {
+            let hash_len = entry.sha256().map_or(0, |sha256| sha256.len());
+            ENTRY_HEAD_LEN + entry.path.len() + hash_len
+        };
+        self.0.iter().map(of).sum()
     }
 
     fn check(&self) -> Result<(), WireError> {
@@ -160,10 +213,27 @@ impl Listing {
             }
             bytes = bytes.saturating_add(entry.length());
         }
+        self.check_hashes()?;
         // With the list in front it is a length, too.
         match bytes < LENGTHS - (1 << 25) {
             true => Ok(()),
             false => Err(WireError::NotCanonical("length of a folder's files")),
+        }
+    }
+
+    /// Files of no bytes never arrive by themselves, so theirs is looked at here.
+    fn check_hashes(&self) -> Result<(), WireError> {
+        let is_file = |entry: &&Entry| entry.kind != EntryKind::Folder;
+        let mut files = self.0.iter().filter(is_file);
+        let first = files.clone().next().map(|entry| entry.sha256().is_some());
+        let is_good = |entry: &Entry| {
+            let sha256 = entry.sha256();
+            Some(sha256.is_some()) == first
+                && (entry.length() > 0 || sha256.is_none_or(|it| it == SHA256_OF_NOTHING))
+        };
+        match files.all(is_good) {
+            true => Ok(()),
+            false => Err(WireError::NotCanonical("SHA-256 of a file")),
         }
     }
 }
@@ -173,6 +243,13 @@ impl Entry {
         match self.kind {
             EntryKind::Folder => 0,
             EntryKind::File { length, .. } => length,
+        }
+    }
+
+    fn sha256(&self) -> Option<[u8; 32]> {
+        match self.kind {
+            EntryKind::Folder => None,
+            EntryKind::File { sha256, .. } => sha256,
         }
     }
 
@@ -192,6 +269,11 @@ const TOO_MANY: WireError =
 const BAD_PATH: WireError = WireError::NotCanonical("path");
 /// Kind, length, and the length of the path.
 const ENTRY_HEAD_LEN: usize = 11;
+/// What a file of no bytes has.
+const SHA256_OF_NOTHING: [u8; 32] = [
+    0xE3, 0xB0, 0xC4, 0x42, 0x98, 0xFC, 0x1C, 0x14, 0x9A, 0xFB, 0xF4, 0xC8, 0x99, 0x6F, 0xB9, 0x24,
+    0x27, 0xAE, 0x41, 0xE4, 0x64, 0x9B, 0x93, 0x4C, 0xA4, 0x95, 0x99, 0x1B, 0x78, 0x52, 0xB8, 0x55,
+];
 
 #[cfg(test)]
 mod tests {
@@ -199,7 +281,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn file(path: &str, length: u64) -> Entry {
-        let kind = EntryKind::File { length, is_executable: length % 2 == 1 };
+        let kind = EntryKind::File { length, is_executable: length % 2 == 1, sha256: None };
+        Entry { path: path.to_owned(), kind }
+    }
+
+    fn hashed(path: &str, length: u64, sha256: [u8; 32]) -> Entry {
+        let kind = EntryKind::File { length, is_executable: false, sha256: Some(sha256) };
         Entry { path: path.to_owned(), kind }
     }
 
@@ -220,6 +307,30 @@ mod tests {
         assert_eq!(Listing::parse(&[]).unwrap().content_len(), 4, "an empty folder");
         for cut in 5..bytes.len() {
             let _ = Listing::parse(&bytes[4..cut]);
+        }
+    }
+
+    #[test]
+    fn files_with_their_hashes_are_told_apart_from_those_without() {
+        let entries =
+            vec![hashed("b", 3, [3; 32]), folder("a"), hashed("a/x", 0, SHA256_OF_NOTHING)];
+        let listing = Listing::new(entries.clone()).unwrap();
+        let bytes = listing.emit();
+        assert_eq!(Listing::parse(&bytes[4..]).as_ref(), Ok(&listing));
+        assert_eq!(listing.content_len(), bytes.len() as u64 + 3);
+        let at = bytes.len() as u64;
+        let spans = [
+            FileSpan { at, length: 0, sha256: SHA256_OF_NOTHING },
+            FileSpan { at, length: 3, sha256: [3; 32] },
+        ];
+        assert_eq!(listing.spans().as_deref(), Some(&spans[..]));
+        let plain = listing.without_hashes();
+        assert_eq!(plain.spans(), None);
+        assert_eq!(plain.emit().len(), bytes.len() - 64);
+        for odd in [file("c", 1), hashed("c", 0, [3; 32])] {
+            let entries = [&entries[..], &[odd]].concat();
+            let refused = Err(WireError::NotCanonical("SHA-256 of a file"));
+            assert_eq!(Listing::new(entries), refused);
         }
     }
 
@@ -286,7 +397,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_the_one_encoding(
-            entries in prop::collection::vec((0_u8..4, 0_u64..3, "[ab/.]{0,5}"), 0..5),
+            entries in prop::collection::vec((0_u8..6, 0_u64..3, "[ab/.]{0,5}"), 0..5),
         ) {
             let mut data = Vec::new();
             for (kind, length, path) in entries {
@@ -294,6 +405,9 @@ mod tests {
                 data.extend_from_slice(&length.to_be_bytes());
                 data.extend_from_slice(&(path.len() as u16).to_be_bytes());
                 data.extend_from_slice(path.as_bytes());
+                if kind > 2 {
+                    data.extend_from_slice(&SHA256_OF_NOTHING);
+                }
             }
             crate::fuzz::folder(&data);
         }

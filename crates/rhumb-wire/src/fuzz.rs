@@ -5,8 +5,9 @@ use crate::accept::Accept;
 use crate::datagram::{Datagram, SessionParameters};
 use crate::discovery::Discovery;
 use crate::flow::FlowAccept;
-use crate::folder::Listing;
+use crate::folder::{FileSpan, Listing};
 use crate::group::{GroupAccept, GroupRequest};
+use crate::held::Held;
 use crate::log::{Head, MapPath};
 use crate::nack::Nack;
 use crate::payload::PayloadHeader;
@@ -174,6 +175,19 @@ pub fn folder(data: &[u8]) {
         for entry in listing.entries() {
             assert!(entry.path.split('/').all(|name| !matches!(name, "" | "." | "..")));
         }
+    }
+}
+
+/// `held::Held::parse`, of as many files as the first byte says.
+pub fn held(data: &[u8]) {
+    let Some((&count, data)) = data.split_first() else { return };
+    let span = |length: u8| FileSpan { at: 0, length: length.into(), sha256: [0; 32] };
+    let files: Vec<_> = (0..count).map(span).collect();
+    if let Ok(held) = Held::parse(data, &files) {
+        let mut out = Vec::new();
+        held.emit(&mut out);
+        assert_eq!(out, data);
+        assert_eq!(held.missing(&files).is_none(), (0..files.len()).all(|it| held.is_whole(it)));
     }
 }
 

@@ -13,7 +13,7 @@
 //! | [`rights`] | what a member of a trust domain may do, and how much of it |
 //! | [`pdu`] | the PDU: a view over bytes, and its header |
 //! | [`nack`], [`accept`], [`flow`], [`group`], [`rib`], [`payload`] | what PDUs of each action carry |
-//! | [`transfer`], [`folder`] | what is said of a file or a folder on its stream, from end to end |
+//! | [`transfer`], [`folder`], [`held`] | what is said of a file or a folder on its stream, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`discovery`] | the question whether there is a router on the local network, and the answer |
 //! | [`published`] | names that an owner publishes under its own |
@@ -33,6 +33,7 @@ pub mod folder;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 pub mod group;
+pub mod held;
 pub mod log;
 pub mod metadata;
 pub mod nack;

@@ -5,7 +5,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 8 | transfer identifier, chosen at random by the sender of the file |
-//! | 8 | 1 | kind: 0 a file, 1 a folder, 2 what has no end yet |
+//! | 8 | 1 | kind: 0 a file, 1 a folder, 2 what has no end yet, 3 a folder file by file |
 //! | 9 | 7 | length |
 //! | 16 | 32 | SHA-256 |
 //! | 48 | 1 | length of the file name |
@@ -42,7 +42,8 @@ pub struct Offer {
     pub kind: Kind,
     /// How many there are, fewer than [`LENGTHS`]; 0 of what has no end yet.
     pub length: u64,
-    /// SHA-256 of all of them; of what has no end yet, a random number in its place.
+    /// SHA-256 of all of them; of a folder that arrives file by file, of its list with the length
+    /// of that; of what has no end yet, a random number in its place.
     pub sha256: [u8; 32],
     /// What the sender calls it.
     pub name: FileName,
@@ -58,6 +59,9 @@ pub enum Kind {
     Folder = 1,
     /// What has no end yet: its bytes come in frames, which an [`Unframer`] takes off.
     Endless = 2,
+    /// A folder whose list has the SHA-256 of each file, so that the receiver says which of them it
+    /// has ([`crate::held`]).
+    FileByFile = 3,
 }
 
 /// What the bytes of a transfer amount to.
@@ -135,6 +139,11 @@ impl Offer {
 }
 
 impl Kind {
+    /// Whether it becomes a folder.
+    pub fn is_folder(self) -> bool {
+        matches!(self, Self::Folder | Self::FileByFile)
+    }
+
     /// The kind of a byte.
     ///
     /// # Errors
@@ -144,6 +153,7 @@ impl Kind {
             0 => Self::File,
             1 => Self::Folder,
             2 => Self::Endless,
+            3 => Self::FileByFile,
             value => return Err(WireError::UnknownVariant { field: "kind of a file", value }),
         })
     }
@@ -323,9 +333,13 @@ mod tests {
         let offer = Offer { kind: Kind::File, length: LENGTHS - 1, sha256: [7; 32], name };
         let mut data = Vec::new();
         offer.emit(TransferId(1), &mut data);
-        for (kind, expected) in
-            [(0, Some(Kind::File)), (1, Some(Kind::Folder)), (2, None), (3, None)]
-        {
+        for (kind, expected) in [
+            (0, Some(Kind::File)),
+            (1, Some(Kind::Folder)),
+            (2, None),
+            (3, Some(Kind::FileByFile)),
+            (4, None),
+        ] {
             data[8] = kind;
             let parsed = Offer::parse(&data).map(|(_, offer)| (offer.kind, offer.length));
             assert_eq!(parsed.ok(), expected.map(|kind| (kind, LENGTHS - 1)));

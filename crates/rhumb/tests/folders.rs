@@ -88,6 +88,71 @@ fn a_folder_arrives_as_it_is_and_another_one_gets_a_number() {
         .is_refused_with(&["a\\b: its name cannot travel"]);
 }
 
+/// What the only mark says of how much is there.
+fn marked(inbox: &Path) -> Option<u64> {
+    let parts = fs::read_dir(inbox.join(".rhumb-parts")).into_iter().flatten();
+    let mut paths = parts.map(|entry| entry.unwrap().path());
+    let mark = fs::read(paths.find(|path| path.to_string_lossy().ends_with(".mark"))?).ok()?;
+    Some(u64::from_be_bytes(mark.get(..8)?.try_into().unwrap()))
+}
+
+/// How long the only part is.
+fn part_len(inbox: &Path) -> u64 {
+    let parts = fs::read_dir(inbox.join(".rhumb-parts")).into_iter().flatten();
+    let mut paths = parts.map(|entry| entry.unwrap().path());
+    let part = paths.find(|path| path.to_string_lossy().ends_with(".part"));
+    part.and_then(|path| Some(fs::metadata(path).ok()?.len())).unwrap_or_default()
+}
+
+#[test]
+fn of_a_folder_in_which_a_file_was_changed_only_that_is_sent_again() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let router = network.router();
+    let receiver_name = place.keygen("node", "receiver.key");
+    place.keygen("node", "sender.key");
+    let tree = place.path("tree");
+    fs::create_dir(&tree).unwrap();
+    let content = |number: u8| vec![number; 200_000 + usize::from(number)];
+    for number in 0..100_u8 {
+        fs::write(tree.join(format!("{number:02}")), content(number)).unwrap();
+    }
+    // The last one is under way when both ends go.
+    fs::write(tree.join("last"), vec![200; 64 << 20]).unwrap();
+    fs::create_dir(place.path("inbox")).unwrap();
+    let receiver = receive(&place, &router);
+    let send = ["send", "tree", "--to", &receiver_name, "--router", &router];
+    let send = [&send[..], &["--key", "sender.key"]].concat();
+    let sender = place.start(&send);
+    let (begin, of_others) = (Instant::now(), 100 * 200_000 + 99 * 50);
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "{what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let inbox = place.path("inbox");
+    until("the last one begins", &|| part_len(&inbox) > of_others + 1_000_000);
+    // It leaves, and what has come by then counts.
+    sender.end();
+    until("that counts", &|| marked(&inbox).is_some_and(|there| there > of_others));
+    let there = marked(&inbox).unwrap();
+    receiver.kill();
+    fs::write(tree.join("50"), vec![250; 200_050]).unwrap();
+    let mut receiver = receive(&place, &router);
+    let sent = place.run(&[&["--json"], &send[..]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.errors);
+    let sent = sent.object();
+    let [bytes, resumed, sent_bytes] =
+        ["bytes", "resumed_from", "sent_bytes"].map(|field| sent[field].as_u64().unwrap());
+    let list = 101 * (11 + 32) + 100 * 2 + 4 + 4;
+    // More may have counted by the time that it was killed.
+    assert!(resumed >= there - list - 200_050, "{sent} {there}");
+    assert_eq!(sent_bytes, bytes - resumed, "the list, what changed, and what had not arrived");
+    assert_eq!(receiver.next_object()["resumed_from"], resumed);
+    assert!(below(&place.path("inbox/tree")) == below(&tree), "the very same");
+}
+
 #[test]
 fn a_folder_goes_on_where_it_was_and_a_running_node_sends_it() {
     let place = Place::new();
@@ -108,12 +173,7 @@ fn a_folder_goes_on_where_it_was_and_a_running_node_sends_it() {
     let receiver = receive(&place, &router);
     let sender = place.start(&["send", "tree", "--to", &receiver_name]);
     let begin = Instant::now();
-    let marked = || {
-        let parts = fs::read_dir(place.path("inbox/.rhumb-parts")).into_iter().flatten();
-        let mut paths = parts.map(|entry| entry.unwrap().path());
-        let mark = fs::read(paths.find(|path| path.to_string_lossy().ends_with(".mark"))?).ok()?;
-        Some(u64::from_be_bytes(mark.get(..8)?.try_into().unwrap()))
-    };
+    let marked = || marked(&place.path("inbox"));
     while marked().is_none() {
         assert!(begin.elapsed() < Duration::from_secs(30), "nothing counts");
         std::thread::sleep(Duration::from_millis(10));
@@ -125,9 +185,10 @@ fn a_folder_goes_on_where_it_was_and_a_running_node_sends_it() {
     let sent = place.run(&["--json", "send", "tree", "--to", &receiver_name]);
     assert_eq!(sent.code, 0, "{}", sent.errors);
     let sent = sent.object();
-    assert_eq!(sent["resumed_from"], marked);
-    let bytes = sent["bytes"].as_u64().unwrap();
-    assert_eq!(sent["sent_bytes"], bytes - marked, "what was there is not sent again");
-    assert_eq!(receiver.next_object()["resumed_from"], marked);
+    let [bytes, resumed] = ["bytes", "resumed_from"].map(|field| sent[field].as_u64().unwrap());
+    // The list is counted and is told again.
+    assert_eq!(resumed, marked - (bytes - (20 * (8 << 20))), "{sent}");
+    assert_eq!(sent["sent_bytes"], bytes - resumed, "what was there is not sent again");
+    assert_eq!(receiver.next_object()["resumed_from"], resumed);
     assert!(below(&place.path("inbox/tree")) == below(&tree), "the very same");
 }

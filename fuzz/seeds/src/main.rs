@@ -24,7 +24,8 @@ use rhumb_wire::datagram::{
     Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
 };
 use rhumb_wire::discovery::{Discovery, Nonce};
-use rhumb_wire::folder::{Entry, EntryKind, Listing};
+use rhumb_wire::folder::{Entry, EntryKind, FileSpan, Listing};
+use rhumb_wire::held::Held;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::rib::{
@@ -63,6 +64,7 @@ fn main() -> std::io::Result<()> {
         ("session", vec![session_parameters()]),
         ("transfer", offers()),
         ("folder", listings()),
+        ("held", vec![held()]),
         ("frames", frames()),
     ];
     for (target, examples) in targets {
@@ -349,14 +351,28 @@ fn frames() -> Vec<Vec<u8>> {
 }
 
 fn listings() -> Vec<Vec<u8>> {
-    let file = EntryKind::File { length: 7, is_executable: true };
-    let entries = [("bin", EntryKind::Folder), ("bin/run", file)];
-    let entries = entries.map(|(path, kind)| Entry { path: path.to_owned(), kind });
-    let listing = Listing::new(entries.to_vec()).expect("a list");
-    vec![example(
-        |out| out.extend(&listing.emit()[Listing::HEAD_LEN..]),
-        |bytes| Listing::parse(bytes).is_ok(),
-    )]
+    let listed = |sha256| {
+        let file = EntryKind::File { length: 7, is_executable: true, sha256 };
+        let entries = [("bin", EntryKind::Folder), ("bin/run", file)];
+        let entries = entries.map(|(path, kind)| Entry { path: path.to_owned(), kind });
+        let listing = Listing::new(entries.to_vec()).expect("a list");
+        example(
+            |out| out.extend(&listing.emit()[Listing::HEAD_LEN..]),
+            |bytes| Listing::parse(bytes).is_ok(),
+        )
+    };
+    [None, Some([8; 32])].map(listed).to_vec()
+}
+
+/// The number of files, and what is there of files of as many bytes as their number says.
+fn held() -> Vec<u8> {
+    let span = |length| FileSpan { at: 0, length, sha256: [0; 32] };
+    let files: Vec<_> = (0..9).map(span).collect();
+    let mut held = Held::nothing(&files);
+    held.add_whole(8);
+    held.begin_with(4, 3);
+    let said = example(|out| held.emit(out), |bytes| Held::parse(bytes, &files).is_ok());
+    [&[9][..], &said].concat()
 }
 
 fn offers() -> Vec<Vec<u8>> {

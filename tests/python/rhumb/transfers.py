@@ -1,5 +1,6 @@
 """Files (section 9.1): what is said of one on the stream that it goes over. The stream itself takes a QUIC stack."""
 
+import hashlib
 import unicodedata
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ class Offer:
         """Reads the first bytes of a stream."""
         reader = Reader(octets, "offer")
         transfer, kind, length, sha256 = reader.integer(8), reader.integer(1), reader.integer(7), reader.take(32)
-        if kind > 2 or (kind == 2 and length):
+        if kind > 3 or (kind == 2 and length):
             raise Malformed("offer: neither a file, nor a folder, nor what has no end yet")
         name = checked_file_name(reader.take(reader.integer(1)))
         reader.end()
@@ -40,11 +41,12 @@ class Offer:
 
 @dataclass(frozen=True)
 class Entry:
-    """What is in a folder: kind 0 is a folder, 1 a file, 2 one that may be executed."""
+    """What is in a folder: kind 0 is a folder, 1 a file, 2 one that may be executed; 2 more with a SHA-256."""
 
     path: str
     kind: int
     length: int
+    sha256: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Listing:
         parts = []
         for entry in self.entries:
             path = entry.path.encode()
-            parts.append(bytes([entry.kind]) + entry.length.to_bytes(8, "big") + len(path).to_bytes(2, "big") + path)
+            head = bytes([entry.kind]) + entry.length.to_bytes(8, "big") + len(path).to_bytes(2, "big")
+            parts.append(head + path + entry.sha256)
         return b"".join(parts)
 
     @classmethod
@@ -71,17 +74,53 @@ class Listing:
         while reader.left():
             kind, length, path = reader.integer(1), reader.integer(8), reader.vector(2)
             names = tuple(checked_file_name(name).encode() for name in path.split(b"/"))
-            if kind > 2 or (kind == 0 and length) or len(path) > 1024 or len(names) > 32:
+            if kind > 4 or (kind == 0 and length) or len(path) > 1024 or len(names) > 32:
                 raise Malformed("list of a folder: an entry that there is not")
+            sha256 = reader.take(32) if kind > 2 else b""
+            if sha256 and not length and sha256 != hashlib.sha256().digest():
+                raise Malformed("list of a folder: nothing has another SHA-256")
             if names <= last or names[:-1] not in folders:
                 raise Malformed("list of a folder: out of order, or outside")
             if kind == 0:
                 folders.add(names)
             last, total = names, total + length
-            entries.append(Entry(path.decode(), kind, length))
+            entries.append(Entry(path.decode(), kind, length, sha256))
+        if len({bool(entry.sha256) for entry in entries if entry.kind}) > 1:
+            raise Malformed("list of a folder: a SHA-256 of some files alone")
         if len(entries) > 1 << 16 or total >= (1 << 56) - (1 << 25):
             raise Malformed("list of a folder: too much")
         return cls(tuple(entries))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Which files of a list a receiver has, and how much of the one that is sent first."""
+
+    first: int
+    there: int
+    whole: tuple
+
+    def encode(self) -> bytes:
+        """What the receiver says."""
+        bits = [sum(0x80 >> at for at in range(8) if self.whole[start + at:start + at + 1] == (True,))
+                for start in range(0, len(self.whole), 8)]
+        return self.first.to_bytes(4, "big") + self.there.to_bytes(8, "big") + bytes(bits)
+
+    @classmethod
+    def parse(cls, octets: bytes, lengths: tuple) -> "Held":
+        """Reads what is said of files of these lengths."""
+        reader = Reader(octets, "files that are there")
+        first, there, bits = reader.integer(4), reader.integer(8), reader.take((len(lengths) + 7) // 8)
+        reader.end()
+        whole = tuple(bool(bits[at // 8] & 0x80 >> at % 8) for at in range(8 * len(bits)))
+        whole, spare = whole[:len(lengths)], whole[len(lengths):]
+        if any(spare) or not all(is_whole or length for is_whole, length in zip(whole, lengths)):
+            raise Malformed("files that are there: bits that cannot be")
+        if all(whole) and (first or there):
+            raise Malformed("files that are there: more than all")
+        if not all(whole) and (first >= len(whole) or whole[first] or there >= lengths[first]):
+            raise Malformed("files that are there: no file begins so")
+        return cls(first, there, whole)
 
 
 def checked_file_name(octets: bytes) -> str:

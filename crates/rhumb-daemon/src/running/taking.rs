@@ -5,8 +5,9 @@
 //! 1. the command asks, and is answered as soon as the node waits for a file;
 //! 2. the node says, a line of JSON each, what is offered, and then what is to be done with it: a
 //!    part that is to be written follows its line;
-//! 3. the command answers each with a line; an offer with what it has of the file before that, in
-//!    parts with their number of bytes (4 bytes), of which one without any is the end;
+//! 3. the command answers each with a line; an offer, and the files of a folder's list, with what it
+//!    has of that before the line, in parts with their number of bytes (4 bytes), of which one
+//!    without any is the end;
 //! 4. the last line of the node is what came of it.
 
 use std::future::Future;
@@ -17,6 +18,8 @@ use data_encoding::HEXLOWER;
 use rhumb_node::ReceiveReport;
 use rhumb_node::transfer::{Offered, TransferError, WriteAt};
 use rhumb_wire::Name;
+use rhumb_wire::folder::{FileSpan, Listing};
+use rhumb_wire::held::Held;
 use rhumb_wire::transfer::{CancelReason, FileName, Kind, Offer, TransferId};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
@@ -75,7 +78,7 @@ struct Wanted {
     bytes: Vec<u8>,
     /// Where to tell what there is from before.
     parts: Option<mpsc::Sender<Vec<u8>>>,
-    done: oneshot::Sender<io::Result<u64>>,
+    done: oneshot::Sender<io::Result<Done>>,
 }
 
 /// What a node says to who takes a file.
@@ -94,6 +97,16 @@ enum Word {
     },
     Settle {
         length: u64,
+        sha256: [u8; 32],
+    },
+    /// So many files of a list follow, as [`emit_spans`] has them.
+    RecallFiles {
+        files: usize,
+    },
+    /// What of them is there is in hex, as it goes over the network.
+    SettleFiles {
+        length: u64,
+        held: String,
         sha256: [u8; 32],
     },
     Clear,
@@ -120,6 +133,16 @@ enum Word {
 struct Done {
     problem: Option<Problem>,
     found: u64,
+    /// Which files are there, in hex.
+    held: Option<String>,
+}
+
+/// The place of a file.
+struct Taker<W> {
+    sink: Lendable<W>,
+    offered: Offered,
+    /// Of a folder that arrives file by file.
+    files: Vec<FileSpan>,
 }
 
 /// What went wrong, as far as it matters to the sender.
@@ -156,19 +179,22 @@ impl Running {
         loop {
             let line = line_of(&mut stream).await.map_err(gone)?;
             let word = serde_json::from_str(&line).map_err(|_| other_version())?;
-            let done = match (word, &mut place) {
+            let done: Done = match (word, &mut place) {
                 (Word::Offered { from, to, offer }, None) => {
                     let offered = read_offered(&from, &to, &offer).ok_or_else(other_version)?;
                     let open = open.take().ok_or_else(other_version)?;
                     match open(&offered) {
                         Ok(sink) => {
-                            let (sink, found) = recall(sink, &mut stream).await.map_err(gone)?;
-                            place = Some((sink, offered));
-                            found
+                            let sink = Lendable::new(sink.into());
+                            let found = show(&sink, &mut stream, |sink, see| sink.recall(see));
+                            let found = found.await.map_err(gone)?;
+                            place = Some(Taker { sink, offered, files: Vec::new() });
+                            found.into()
                         }
                         Err(reason) => {
                             stream.write_u32(0).await.map_err(gone)?;
-                            let refused = Done { problem: Some(reason.into()), found: 0 };
+                            let problem = Some(reason.into());
+                            let refused = Done { problem, ..Done::default() };
                             say(&mut stream, &refused).await.map_err(gone)?;
                             return Ok(Taking::Refused);
                         }
@@ -181,17 +207,21 @@ impl Running {
                 (Word::Failed { error }, _) => {
                     return Ok(Taking::Failed(Failure::operation_text(error)));
                 }
-                (Word::Received { bytes, resumed_from, sha256, seconds }, Some((_, offered))) => {
-                    let Offered { from, to, ref offer, .. } = *offered;
+                (Word::Received { bytes, resumed_from, sha256, seconds }, Some(taker)) => {
+                    let Offered { from, to, ref offer, .. } = taker.offered;
                     let elapsed = Duration::try_from_secs_f64(seconds).unwrap_or_default();
                     let kind = offer.kind;
                     let taken = Taken { from, to, kind, bytes, resumed_from, sha256, elapsed };
                     return Ok(Taking::Taken(taken));
                 }
-                (word, Some((sink, _))) => do_it(sink, word, &mut stream).await?,
+                (Word::RecallFiles { files }, Some(taker)) => {
+                    taker.files = read_spans(files, &mut stream).await?;
+                    taker.recall_files(&mut stream).await.map_err(gone)?
+                }
+                (word, Some(taker)) => taker.do_it(word, &mut stream).await?,
                 _ => return Err(other_version()),
             };
-            say(&mut stream, &Done::from(done)).await.map_err(gone)?;
+            say(&mut stream, &done).await.map_err(gone)?;
         }
     }
 }
@@ -199,16 +229,16 @@ impl Running {
 /// Something that is worked on elsewhere meanwhile.
 type Lendable<W> = std::sync::Arc<std::sync::Mutex<W>>;
 
-/// Tells the node what there is of a file from before; beside it, how much that is.
-async fn recall<W: WriteAt + Send + 'static>(
-    sink: W,
+/// Shows the node what `look` finds of a file from before; beside it, what that says.
+async fn show<W: Send + 'static, T: Send + 'static>(
+    sink: &Lendable<W>,
     stream: &mut BufReader<UnixStream>,
-) -> io::Result<(Lendable<W>, io::Result<u64>)> {
+    look: impl FnOnce(&mut W, &mut dyn FnMut(&[u8])) -> io::Result<T> + Send + 'static,
+) -> io::Result<io::Result<T>> {
     let (see, mut parts) = mpsc::channel::<Vec<u8>>(PARTS_AHEAD);
-    let sink = Lendable::new(sink.into());
-    let found = work(&sink, move |sink| {
+    let found = work(sink, move |sink| {
         // A node that is gone wants nothing more.
-        sink.recall(&mut |bytes| drop(see.blocking_send(bytes.to_vec())))
+        look(sink, &mut |bytes| drop(see.blocking_send(bytes.to_vec())))
     });
     let tell = async {
         while let Some(part) = parts.recv().await {
@@ -221,32 +251,51 @@ async fn recall<W: WriteAt + Send + 'static>(
     };
     let (found, told) = tokio::join!(found, tell);
     told?;
-    Ok((sink, found))
+    Ok(found)
 }
 
-/// Does what the node says with the place of a file.
-async fn do_it<W: WriteAt + Send + 'static>(
-    sink: &Lendable<W>,
-    word: Word,
-    stream: &mut BufReader<UnixStream>,
-) -> Outcome<io::Result<u64>> {
-    let done = match word {
-        Word::Write { at, len } if len <= LONGEST_PART => {
-            let mut bytes = vec![0; len];
-            stream.read_exact(&mut bytes).await.map_err(|_| super::ended())?;
-            work(sink, move |sink| sink.write_all_at(at, &bytes)).await
-        }
-        Word::Settle { length, sha256 } => {
-            work(sink, move |sink| sink.settle(length, &sha256)).await
-        }
-        Word::Clear => work(sink, WriteAt::clear).await,
-        Word::Finish { file } => {
-            let name = FileName::new(&file).map_err(|_| other_version())?;
-            work(sink, move |sink| sink.finish(&name)).await
-        }
-        _ => return Err(other_version()),
-    };
-    Ok(done.map(|()| 0))
+impl<W: WriteAt + Send + 'static> Taker<W> {
+    /// Tells which files of a folder are there.
+    async fn recall_files(&mut self, stream: &mut BufReader<UnixStream>) -> io::Result<Done> {
+        let files = self.files.clone();
+        let look = move |sink: &mut W, see: &mut dyn FnMut(&[u8])| sink.recall_files(&files, see);
+        let held = match show(&self.sink, stream, look).await? {
+            Ok(held) => held,
+            Err(error) => return Ok(Err(error).into()),
+        };
+        let text = |held: Held| {
+            let mut bytes = Vec::new();
+            held.emit(&mut bytes);
+            HEXLOWER.encode(&bytes)
+        };
+        Ok(Done { held: held.map(text), ..Done::default() })
+    }
+
+    /// Does what the node says with the place of a file.
+    async fn do_it(&mut self, word: Word, stream: &mut BufReader<UnixStream>) -> Outcome<Done> {
+        let sink = &self.sink;
+        let done = match word {
+            Word::Write { at, len } if len <= LONGEST_PART => {
+                let mut bytes = vec![0; len];
+                stream.read_exact(&mut bytes).await.map_err(|_| super::ended())?;
+                work(sink, move |sink| sink.write_all_at(at, &bytes)).await
+            }
+            Word::Settle { length, sha256 } => {
+                work(sink, move |sink| sink.settle(length, &sha256)).await
+            }
+            Word::SettleFiles { length, held, sha256 } => {
+                let held = read_held(&held, &self.files).ok_or_else(other_version)?;
+                work(sink, move |sink| sink.settle_files(length, &held, &sha256)).await
+            }
+            Word::Clear => work(sink, WriteAt::clear).await,
+            Word::Finish { file } => {
+                let name = FileName::new(&file).map_err(|_| other_version())?;
+                work(sink, move |sink| sink.finish(&name)).await
+            }
+            _ => return Err(other_version()),
+        };
+        Ok(done.map(|()| 0).into())
+    }
 }
 
 /// Does something where that holds up nobody.
@@ -335,7 +384,8 @@ impl Asker {
         }
         let answer: Done = serde_json::from_str(&line_of(&mut self.0).await?)?;
         let refuses = answer.problem.is_some();
-        let _ = done.send(answer.problem.map_or(Ok(answer.found), |it| Err(it.kind().into())));
+        let problem = answer.problem.map(Problem::kind);
+        let _ = done.send(problem.map_or(Ok(answer), |kind| Err(kind.into())));
         Ok(refuses)
     }
 }
@@ -354,12 +404,22 @@ impl Hands {
         self.want(word, bytes, None)?.blocking_recv().map_err(|_| gone())?.map(drop)
     }
 
+    /// Has him look for what is there, and show it.
+    fn look(&mut self, word: Word, bytes: &[u8], see: &mut dyn FnMut(&[u8])) -> io::Result<Done> {
+        let (told, mut parts) = mpsc::channel(PARTS_AHEAD);
+        let found = self.want(word, bytes, Some(told))?;
+        while let Some(part) = parts.blocking_recv() {
+            see(&part);
+        }
+        found.blocking_recv().map_err(|_| gone())?
+    }
+
     fn want(
         &mut self,
         word: Word,
         bytes: &[u8],
         parts: Option<mpsc::Sender<Vec<u8>>>,
-    ) -> io::Result<oneshot::Receiver<io::Result<u64>>> {
+    ) -> io::Result<oneshot::Receiver<io::Result<Done>>> {
         let (done, outcome) = oneshot::channel();
         let wanted = Wanted { word, bytes: bytes.to_vec(), parts, done };
         self.wants.blocking_send(wanted).map_err(|_| gone())?;
@@ -383,12 +443,27 @@ impl WriteAt for Hands {
         offer.emit(TransferId(0), &mut bytes);
         let offer = HEXLOWER.encode(&bytes);
         let word = Word::Offered { from: from.to_string(), to: to.to_string(), offer };
-        let (told, mut parts) = mpsc::channel(PARTS_AHEAD);
-        let found = self.want(word, &[], Some(told))?;
-        while let Some(part) = parts.blocking_recv() {
-            see(&part);
-        }
-        found.blocking_recv().map_err(|_| gone())?
+        self.look(word, &[], see).map(|done| done.found)
+    }
+
+    fn recall_files(
+        &mut self,
+        files: &[FileSpan],
+        see: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<Option<Held>> {
+        let word = Word::RecallFiles { files: files.len() };
+        let done = self.look(word, &emit_spans(files), see)?;
+        let read = |text: String| {
+            read_held(&text, files).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        };
+        done.held.map(read).transpose()
+    }
+
+    fn settle_files(&mut self, length: u64, held: &Held, sha256: &[u8; 32]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        held.emit(&mut bytes);
+        let held = HEXLOWER.encode(&bytes);
+        self.have(Word::SettleFiles { length, held, sha256: *sha256 }, &[])
     }
 
     fn settle(&mut self, length: u64, sha256: &[u8; 32]) -> io::Result<()> {
@@ -421,8 +496,8 @@ impl From<ReceiveReport> for Taken {
 impl From<io::Result<u64>> for Done {
     fn from(done: io::Result<u64>) -> Self {
         match done {
-            Ok(found) => Self { problem: None, found },
-            Err(error) => Self { problem: Some(Problem::of(error.kind())), found: 0 },
+            Ok(found) => Self { found, ..Self::default() },
+            Err(error) => Self { problem: Some(Problem::of(error.kind())), ..Self::default() },
         }
     }
 }
@@ -463,6 +538,35 @@ fn read_offered(from: &str, to: &str, offer: &str) -> Option<Offered> {
     let bytes = HEXLOWER.decode(offer.as_bytes()).ok()?;
     let (_, offer) = Offer::parse(&bytes).ok()?;
     Some(Offered::new(from.parse().ok()?, to.parse().ok()?, offer))
+}
+
+/// The files of a list: where each begins, its length and its SHA-256.
+fn emit_spans(files: &[FileSpan]) -> Vec<u8> {
+    let emit = |file: &FileSpan| {
+        [&file.at.to_be_bytes()[..], &file.length.to_be_bytes(), &file.sha256].concat()
+    };
+    files.iter().flat_map(emit).collect()
+}
+
+async fn read_spans(files: usize, stream: &mut BufReader<UnixStream>) -> Outcome<Vec<FileSpan>> {
+    if files > Listing::MAX_ENTRIES {
+        return Err(other_version());
+    }
+    let mut spans = Vec::with_capacity(files);
+    for _ in 0..files {
+        let read = async {
+            let (at, length) = (stream.read_u64().await?, stream.read_u64().await?);
+            let mut sha256 = [0; 32];
+            stream.read_exact(&mut sha256).await?;
+            Ok::<_, io::Error>(FileSpan { at, length, sha256 })
+        };
+        spans.push(read.await.map_err(|_| super::ended())?);
+    }
+    Ok(spans)
+}
+
+fn read_held(text: &str, files: &[FileSpan]) -> Option<Held> {
+    Held::parse(&HEXLOWER.decode(text.as_bytes()).ok()?, files).ok()
 }
 
 fn gone() -> io::Error {

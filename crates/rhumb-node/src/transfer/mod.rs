@@ -12,9 +12,11 @@
 //! from another stream, from a process of the sender that is no more, or, where the place for it
 //! keeps that, from an earlier process of its own. `sending` and `receiving` are the two ends,
 //! `arrivals` gives streams to those who receive. What has no end yet is in frames, and `tail`
-//! keeps the last of it.
+//! keeps the last of it. A folder goes file by file, as `by_file` says: what is between two steps
+//! above is said of each of its files, and only those go that the receiver lacks.
 
 mod arrivals;
+mod by_file;
 mod error;
 mod receiving;
 mod sending;

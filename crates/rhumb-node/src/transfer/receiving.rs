@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::arrivals::{Again, AnySink, Arrival, Pulse, Seat};
+use super::by_file::{self, Files};
 use super::{GIVES_UP_AFTER, PART_LEN, SAYS_EVERY, TransferError, WriteAt, storage};
 use crate::clock::now;
 use crate::connections::Stream;
@@ -47,7 +48,7 @@ pub struct ReceiveReport {
     pub bytes: u64,
     /// How many of them were there from an earlier process.
     pub resumed_from: u64,
-    /// The SHA-256 of what was received, which is what was offered.
+    /// The SHA-256 that was offered, and that what was received has.
     pub sha256: [u8; 32],
     /// From the offer to the last byte.
     pub elapsed: Duration,
@@ -61,6 +62,8 @@ struct Incoming<P> {
     arrived: u64,
     /// Whether the offer says how much there is, or its end has come.
     has_end: bool,
+    /// Whether a file of a folder is another one than its list says.
+    is_wrong: bool,
     resumed_from: u64,
     moved_at: Instant,
     /// When what has arrived is to be written down next.
@@ -73,8 +76,11 @@ struct Incoming<P> {
 /// What has arrived, and a buffer for what comes next.
 struct Content {
     sink: AnySink,
+    /// Of all of it, or of the file that arrives.
     hash: digest::Context,
     part: Vec<u8>,
+    /// Of a folder that goes file by file, once its list is there.
+    files: Option<Files>,
 }
 
 /// How a stream ended.
@@ -125,8 +131,9 @@ async fn take(
     let mut incoming = Incoming {
         has_end: offer.kind != Kind::Endless,
         offer,
-        content: Some(Content { sink, hash, part: vec![0; PART_LEN] }),
+        content: Some(Content { sink, hash, part: vec![0; PART_LEN], files: None }),
         arrived: 0,
+        is_wrong: false,
         resumed_from: 0,
         moved_at: begin,
         settles_at: begin + SETTLES_FIRST,
@@ -155,7 +162,13 @@ async fn take(
                 incoming.settle().await;
                 error
             }
-            End::Judged(Verdict::Corrupt) => TransferError::Corrupt,
+            End::Judged(Verdict::Corrupt) => {
+                // Of a folder the other files are good.
+                if incoming.has_list() {
+                    incoming.settle().await;
+                }
+                TransferError::Corrupt
+            }
             End::Judged(Verdict::Intact) => break,
         };
         return Err(error);
@@ -187,20 +200,66 @@ impl Offered {
 }
 
 impl Content {
-    /// What is there from before, hashed again; nothing if it is no good.
-    fn recall(&mut self, length: u64, looked_at: &AtomicU64) -> io::Result<u64> {
+    /// What is there from before, hashed again; nothing if it is no good. Of a folder that goes
+    /// file by file nothing is known before its list.
+    fn recall(&mut self, kind: Kind, length: u64, looked_at: &AtomicU64) -> io::Result<u64> {
         let (mut seen, mut hash) = (0, digest::Context::new(&digest::SHA256));
         let found = self.sink.recall(&mut |bytes| {
             hash.update(bytes);
             seen += bytes.len() as u64;
             looked_at.store(seen, Ordering::Relaxed);
         })?;
+        if kind == Kind::FileByFile {
+            return Ok(0);
+        }
         if found == 0 || found != seen || found > length {
             self.clear()?;
             return Ok(0);
         }
         self.hash = hash;
         Ok(found)
+    }
+
+    /// Takes the list of a folder, and looks which of its files are there from before. Says how
+    /// much that is, with the list.
+    fn take_list(&mut self, head: &[u8], offer: &Offer, looked_at: &AtomicU64) -> io::Result<u64> {
+        let mut files = Files::of(head, offer)?;
+        self.sink.write_all_at(0, head)?;
+        self.hash = files.recall(&mut self.sink, |len| {
+            looked_at.fetch_add(len as u64, Ordering::Relaxed);
+        })?;
+        let arrived = files.arrived();
+        self.files = Some(files);
+        Ok(arrived)
+    }
+
+    /// Writes what comes behind the first `at` bytes. Says how much there is then, and whether that
+    /// may be what was offered.
+    fn write(&mut self, at: u64, len: usize) -> io::Result<(u64, bool)> {
+        let part = &self.part[..len];
+        match &mut self.files {
+            Some(files) => {
+                let is_right = files.write(&mut self.sink, &mut self.hash, part)?;
+                Ok((files.arrived(), is_right))
+            }
+            None => {
+                self.sink.write_all_at(at, part)?;
+                self.hash.update(part);
+                Ok((at + len as u64, true))
+            }
+        }
+    }
+
+    fn settle(&mut self, arrived: u64) -> io::Result<()> {
+        let sha256 = self.sha256();
+        match &self.files {
+            Some(files) => {
+                // A list alone is nothing to keep.
+                let counts = if files.bytes() == 0 { 0 } else { arrived };
+                self.sink.settle_files(counts, files.held(), &sha256)
+            }
+            None => self.sink.settle(arrived, &sha256),
+        }
     }
 
     fn clear(&mut self) -> io::Result<()> {
@@ -232,8 +291,8 @@ impl<P: FnMut(u64)> Incoming<P> {
         again: &mut mpsc::Receiver<Again>,
     ) -> Result<(), TransferError> {
         let looked_at = Arc::new(AtomicU64::new(0));
-        let (length, looks) = (self.offer.length, Arc::clone(&looked_at));
-        let looking = self.work(move |content| content.recall(length, &looks));
+        let (kind, length, looks) = (self.offer.kind, self.offer.length, Arc::clone(&looked_at));
+        let looking = self.work(move |content| content.recall(kind, length, &looks));
         let (found, other) = attended(looking, stream, again, &looked_at).await;
         if let Some(other) = other {
             *stream = self.go_on_by(other);
@@ -275,10 +334,10 @@ impl<P: FnMut(u64)> Incoming<P> {
     async fn settle(&mut self) {
         self.settles_at = now().instant + SETTLES_EVERY;
         let arrived = self.arrived;
-        let settled = self.work(move |content| {
-            let sha256 = content.sha256();
-            content.sink.settle(arrived, &sha256)
-        });
+        if self.offer.kind == Kind::FileByFile && !self.has_list() {
+            return;
+        }
+        let settled = self.work(move |content| content.settle(arrived));
         if let Err(error) = settled.await {
             tracing::debug!(%error, "what has arrived will not outlive this process");
         }
@@ -318,9 +377,12 @@ impl<P: FnMut(u64)> Incoming<P> {
         stream: &mut Stream,
         again: &mut mpsc::Receiver<Again>,
     ) -> Result<Option<Box<Again>>, TransferError> {
-        let mut said_at = self.say(stream).await?;
+        if let Some(other) = self.take_list(stream, again).await? {
+            return Ok(Some(other));
+        }
+        let mut said_at = self.say_first(stream).await?;
         let mut unframer = (self.offer.kind == Kind::Endless).then(Unframer::default);
-        while !self.is_whole() {
+        while !self.is_whole() && !self.is_wrong {
             let Some(content) = &mut self.content else { return Err(TransferError::Stopped) };
             let len = match gather(&mut content.part, stream, again).await? {
                 Gathered::Bytes(len) => len,
@@ -358,8 +420,69 @@ impl<P: FnMut(u64)> Incoming<P> {
         Ok(None)
     }
 
+    /// The list of a folder that goes file by file, if it is not there yet; or another stream, by
+    /// which it comes.
+    async fn take_list(
+        &mut self,
+        stream: &mut Stream,
+        again: &mut mpsc::Receiver<Again>,
+    ) -> Result<Option<Box<Again>>, TransferError> {
+        if self.offer.kind != Kind::FileByFile || self.has_list() {
+            return Ok(None);
+        }
+        stream.write_u64(0).await?;
+        let (mut head, mut said_at, mut whole) = (Vec::new(), now().instant, None);
+        while whole.is_none_or(|whole| head.len() < whole) {
+            let Some(content) = &mut self.content else { return Err(TransferError::Stopped) };
+            let len = match gather(&mut content.part, stream, again).await? {
+                Gathered::Bytes(len) => len,
+                Gathered::Other(other) => return Ok(Some(other)),
+            };
+            head.extend_from_slice(&content.part[..len]);
+            whole = by_file::head_len(&head, &self.offer)?;
+            if len > 0 {
+                self.moved_at = now().instant;
+                self.pulse.beat();
+            } else if self.idle() >= GIVES_UP_AFTER {
+                return Err(TransferError::NoProgress);
+            }
+            if now().instant.saturating_duration_since(said_at) >= SAYS_EVERY {
+                tell_looking(stream, &AtomicU64::new(head.len() as u64)).await;
+                said_at = now().instant;
+            }
+        }
+        if Some(head.len()) != whole {
+            return Err(NONSENSE);
+        }
+        let looked_at = Arc::new(AtomicU64::new(head.len() as u64));
+        let (offer, looks, head_len) = (self.offer.clone(), Arc::clone(&looked_at), head.len());
+        let looking = self.work(move |content| content.take_list(&head, &offer, &looks));
+        let (found, other) = attended(looking, stream, again, &looked_at).await;
+        self.arrived = found?;
+        self.resumed_from = self.arrived - head_len as u64;
+        self.moved_at = now().instant;
+        self.pulse.beat();
+        (self.progress)(self.arrived);
+        Ok(other.map(Box::new))
+    }
+
+    fn has_list(&self) -> bool {
+        self.content.as_ref().is_some_and(|content| content.files.is_some())
+    }
+
     fn is_whole(&self) -> bool {
         self.has_end && self.arrived == self.offer.length
+    }
+
+    /// Tells the sender where to go on.
+    async fn say_first(&mut self, stream: &mut Stream) -> Result<Instant, TransferError> {
+        let files = self.content.as_ref().and_then(|content| content.files.as_ref());
+        let Some(files) = files else { return self.say(stream).await };
+        let mut word = self.arrived.to_be_bytes().to_vec();
+        files.held().emit(&mut word);
+        let said = timeout(GIVES_UP_AFTER, stream.write_all(&word)).await;
+        said.map_err(|_| TransferError::NoProgress)??;
+        Ok(now().instant)
     }
 
     /// Tells the sender how much there is.
@@ -387,15 +510,11 @@ impl<P: FnMut(u64)> Incoming<P> {
         if len as u64 > most - at {
             return Err(NONSENSE);
         }
-        let written = self.work(move |content| {
-            let part = &content.part[..len];
-            content.sink.write_all_at(at, part)?;
-            content.hash.update(part);
-            Ok(())
-        });
+        let written = self.work(move |content| content.write(at, len));
         let (written, other) = attended(written, stream, again, &AtomicU64::new(at)).await;
-        written?;
-        self.arrived += len as u64;
+        let is_right;
+        (self.arrived, is_right) = written?;
+        self.is_wrong = !is_right;
         self.moved_at = now().instant;
         self.pulse.beat();
         (self.progress)(self.arrived);
@@ -410,14 +529,14 @@ impl<P: FnMut(u64)> Incoming<P> {
         again: &mut mpsc::Receiver<Again>,
     ) -> Result<End, TransferError> {
         let Some(content) = &self.content else { return Err(TransferError::Stopped) };
-        let is_intact = content.sha256() == self.offer.sha256;
+        let is_intact = match self.offer.kind {
+            // Each file was compared as it came.
+            Kind::FileByFile => !self.is_wrong,
+            _ => content.sha256() == self.offer.sha256,
+        };
         let verdict = if is_intact { Verdict::Intact } else { Verdict::Corrupt };
         if !is_intact {
-            self.work(Content::clear).await?;
-            if self.resumed_from > 0 {
-                // What was there may be what is wrong, so all of it comes again, once.
-                (self.arrived, self.resumed_from) = (0, 0);
-                self.moved_at = now().instant;
+            if self.throw_away().await? {
                 stream.reset(CancelReason::Busy.code());
                 return Ok(End::Broken(TransferError::Corrupt));
             }
@@ -445,6 +564,25 @@ impl<P: FnMut(u64)> Incoming<P> {
             Ok(Err(StreamError::Connection(error))) if !is_departure(&error) => Err(error.into()),
             _ => Ok(End::Judged(verdict)),
         }
+    }
+
+    /// Throws away what is wrong: all, or the file that is. Says whether that may come again, once,
+    /// since some of it was there from before and may be what is wrong.
+    async fn throw_away(&mut self) -> Result<bool, TransferError> {
+        let resumed_from = self.resumed_from;
+        let thrown_away = self.work(move |content| match &mut content.files {
+            Some(files) => {
+                let may_come = files.has_recalled();
+                files.forget();
+                Ok((may_come, files.arrived(), files.bytes().min(resumed_from)))
+            }
+            None => content.clear().map(|()| (resumed_from > 0, 0, 0)),
+        });
+        let may_come;
+        (may_come, self.arrived, self.resumed_from) = thrown_away.await?;
+        self.is_wrong = false;
+        self.moved_at = now().instant;
+        Ok(may_come)
     }
 }
 
@@ -509,6 +647,7 @@ fn why(error: &TransferError) -> Option<CancelReason> {
     Some(match error {
         TransferError::Write(io::ErrorKind::FileTooLarge) => CancelReason::TooLarge,
         TransferError::Write(io::ErrorKind::Unsupported) => CancelReason::Declined,
+        TransferError::Write(io::ErrorKind::InvalidData) => CancelReason::Nonsense,
         TransferError::Write(_) => CancelReason::WriteFailed,
         TransferError::NoProgress => CancelReason::TimedOut,
         TransferError::EndedByPeer(CancelReason::Nonsense) => CancelReason::Nonsense,

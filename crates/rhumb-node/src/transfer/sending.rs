@@ -11,9 +11,10 @@ use rhumb_wire::transfer::{
     CancelReason, ENDED, FileName, Kind, LOOKING, Offer, TransferId, Verdict, emit_end,
     emit_frame_head,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::by_file::{self, Files, Outgoing};
 use super::tail::{Piece, Tail};
 use super::{GIVES_UP_AFTER, PART_LEN, PORT, ReadAt, SAYS_EVERY, TransferError};
 use crate::clock::now;
@@ -39,12 +40,14 @@ pub struct SendReport {
 }
 
 /// A file on its way out.
-struct Departure<R, P> {
+struct Departure<P> {
     handle: Handle,
     to: Name,
     offer: Offer,
     id: TransferId,
-    source: Source<R>,
+    source: Source,
+    /// Of a folder that goes file by file.
+    folder: Option<Arc<Outgoing>>,
     progress: P,
     /// As the receiver said last.
     arrived: u64,
@@ -56,9 +59,10 @@ struct Departure<R, P> {
 }
 
 /// Where the bytes come from.
-enum Source<R> {
+#[derive(Clone)]
+enum Source {
     /// What was offered with its length.
-    Known(Arc<Mutex<R>>),
+    Known(Arc<Mutex<dyn ReadAt + Send>>),
     /// What has no end yet.
     Endless(Arc<Tail>),
 }
@@ -91,15 +95,15 @@ pub(crate) async fn send_endless(
 ) -> Result<SendReport, TransferError> {
     let mut sha256 = [0; 32];
     rand::fill(&mut sha256).map_err(|_| TransferError::Stopped)?;
-    let source = Source::<Vec<u8>>::Endless(Arc::new(Tail::new(source)));
+    let source = Source::Endless(Arc::new(Tail::new(source)));
     let offer = Offer { kind: Kind::Endless, length: 0, sha256, name };
     depart(handle, to, source, offer, progress).await
 }
 
-async fn depart<R: ReadAt + Send + 'static>(
+async fn depart(
     handle: Handle,
     to: Name,
-    source: Source<R>,
+    source: Source,
     offer: Offer,
     progress: impl FnMut(u64) + Send + 'static,
 ) -> Result<SendReport, TransferError> {
@@ -112,12 +116,14 @@ async fn depart<R: ReadAt + Send + 'static>(
         offer,
         id: TransferId(u64::from_be_bytes(id)),
         source,
+        folder: None,
         progress,
         arrived: 0,
         moved_at: begin,
         resumed_from: None,
         sent: Arc::default(),
     };
+    departure.read_list().await?;
     let (mut restarts, mut pause, mut is_fresh) = (0, FIRST_PAUSE, false);
     loop {
         let Err(Broken { error, may_go_on }) = departure.attempt(is_fresh).await else {
@@ -129,6 +135,10 @@ async fn depart<R: ReadAt + Send + 'static>(
             let sent = departure.sent.load(Ordering::Relaxed);
             return Ok(SendReport { bytes, sha256, elapsed, restarts, resumed_from, sent });
         };
+        if error == NONSENSE && departure.resumed_from.is_none() && departure.folder.is_some() {
+            departure.send_plain().await?;
+            continue;
+        }
         let idle = now().instant.saturating_duration_since(departure.moved_at);
         if !may_go_on || idle >= departure.patience(&error) {
             return Err(error);
@@ -143,7 +153,33 @@ async fn depart<R: ReadAt + Send + 'static>(
     }
 }
 
-impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
+impl<P: FnMut(u64)> Departure<P> {
+    /// Reads what a folder begins with that goes file by file.
+    async fn read_list(&mut self) -> Result<(), TransferError> {
+        if let (Kind::FileByFile, Source::Known(source)) = (self.offer.kind, &self.source) {
+            let offer = self.offer.clone();
+            let read = with(source, move |source| Outgoing::of(source, &offer)).await?;
+            self.folder = Some(Arc::new(read?));
+        }
+        Ok(())
+    }
+
+    /// Offers a folder as one file, which is what a receiver of an earlier version takes: it calls
+    /// what it does not know nonsense.
+    async fn send_plain(&mut self) -> Result<(), TransferError> {
+        tracing::debug!("the receiver takes no folder file by file");
+        if let Source::Known(source) = &self.source {
+            let (source, offer) = (Arc::clone(source), self.offer.clone());
+            let plain = move || by_file::plain(&source, &offer);
+            let plain = tokio::task::spawn_blocking(plain).await;
+            let (source, offer) = plain.map_err(|_| TransferError::Stopped)??;
+            (self.source, self.offer) = (Source::Known(Arc::new(Mutex::new(source))), offer);
+        }
+        self.folder = None;
+        self.moved_at = now().instant;
+        Ok(())
+    }
+
     /// For how long the same may be tried again.
     fn patience(&self, error: &TransferError) -> Duration {
         match error {
@@ -182,17 +218,25 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
         let mut head = Vec::new();
         self.offer.emit(self.id, &mut head);
         stream.write_all(&head).await.map_err(TransferError::from)?;
-        let from = self.first_answer(stream).await?;
-        // Less than before when another receiver has it now, or this one threw away what was wrong.
-        self.resumed_from = Some(self.resumed_from.map_or(from, |before| before.min(from)));
-        self.note(from);
         let (mut reading, mut writing) = tokio::io::split(stream);
+        let mut from = self.first_answer(&mut reading).await?;
+        let mut files = None;
+        let mut had = from;
+        if let Some(folder) = self.folder.clone() {
+            from = self.tell_list(&folder, from, &mut reading, &mut writing).await?;
+            files = Some(read_word(&folder, from, &mut reading).await?);
+            had = from - folder.head_len();
+        }
+        // Less than before when another receiver has it now, or this one threw away what was wrong.
+        self.resumed_from = Some(self.resumed_from.map_or(had, |before| before.min(had)));
+        self.note(from);
         let (source, length) = (self.source.clone(), self.offer.length);
         let (written, sent) = (&AtomicU64::new(from), Arc::clone(&self.sent));
         let write = async move {
             let mut at = from;
             loop {
-                let Framed { head, part, is_last } = source.piece(at, length).await?;
+                let framed = source.piece(at, length, files.as_mut()).await?;
+                let Framed { head, part, is_last } = framed;
                 writing.write_all(&head).await?;
                 writing.write_all(&part).await?;
                 at += part.len() as u64;
@@ -217,6 +261,24 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
         }
     }
 
+    /// Tells the list of a folder, unless the receiver has it, and hears how much it has then.
+    async fn tell_list(
+        &mut self,
+        folder: &Outgoing,
+        has: u64,
+        reading: &mut (impl AsyncRead + Unpin),
+        writing: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<u64, TransferError> {
+        if has != 0 {
+            return Ok(has);
+        }
+        self.sent.fetch_add(folder.head_len(), Ordering::Relaxed);
+        let tell = async { Ok(writing.write_all(&folder.head).await?) };
+        // It says how much of the list it has meanwhile.
+        let ((), has) = tokio::try_join!(tell, self.first_answer(reading))?;
+        Ok(has)
+    }
+
     /// Hears what the receiver has, until it has all and says what that amounts to.
     async fn follow(
         &mut self,
@@ -226,7 +288,8 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
     ) -> Result<(), Broken> {
         let (tail, length) = (self.source.clone(), self.offer.length);
         let (mut arrived, mut stands_since) = (from, now().instant);
-        let (mut looks, mut is_over) = (Looks::default(), tail.tail().is_none() && from == length);
+        let is_one = tail.tail().is_none() && self.folder.is_none();
+        let (mut looks, mut is_over) = (Looks::default(), is_one && from == length);
         while !is_over {
             let said = answer(reading.read_u64()).await?;
             let before = arrived;
@@ -265,10 +328,13 @@ impl<R: ReadAt + Send + 'static, P: FnMut(u64)> Departure<R, P> {
     }
 
     /// Where to go on from, once the receiver has looked at what it has.
-    async fn first_answer(&mut self, stream: &mut Stream) -> Result<u64, TransferError> {
+    async fn first_answer(
+        &mut self,
+        reading: &mut (impl AsyncRead + Unpin),
+    ) -> Result<u64, TransferError> {
         let mut looks = Looks::default();
         loop {
-            let said = answer(stream.read_u64()).await?;
+            let said = answer(reading.read_u64()).await?;
             match looks.hear(said, self.source.most(self.offer.length))? {
                 Some(arrived) => return Ok(arrived),
                 None => self.moved_at = now().instant,
@@ -345,16 +411,18 @@ async fn answer<T>(reading: impl Future<Output = std::io::Result<T>>) -> Result<
     Ok(timeout(STANDS_FOR, reading).await.map_err(|_| TransferError::NoProgress)??)
 }
 
-impl<R> Clone for Source<R> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Known(source) => Self::Known(Arc::clone(source)),
-            Self::Endless(tail) => Self::Endless(Arc::clone(tail)),
-        }
-    }
+/// What the receiver says of the files that it has.
+async fn read_word(
+    folder: &Outgoing,
+    arrived: u64,
+    reading: &mut (impl AsyncRead + Unpin),
+) -> Result<Files, TransferError> {
+    let mut word = vec![0; folder.word_len()];
+    answer(reading.read_exact(&mut word)).await?;
+    folder.rest(&word, arrived)
 }
 
-impl<R> Source<R> {
+impl Source {
     /// What has no end yet, if it is that.
     fn tail(&self) -> Option<&Tail> {
         match self {
@@ -367,16 +435,21 @@ impl<R> Source<R> {
     fn most(&self, length: u64) -> u64 {
         self.tail().map_or(length, Tail::read)
     }
-}
 
-impl<R: ReadAt + Send + 'static> Source<R> {
-    /// What is written next.
-    async fn piece(&self, at: u64, length: u64) -> Result<Framed, TransferError> {
+    /// What is written next, once `at` bytes are; of `files`, if it goes file by file.
+    async fn piece(
+        &self,
+        at: u64,
+        length: u64,
+        files: Option<&mut Files>,
+    ) -> Result<Framed, TransferError> {
         let mut head = Vec::new();
         let tail = match self {
             Self::Known(source) => {
-                let len = (length - at).min(PART_LEN as u64);
-                let part = read_part(source, at, len as usize).await?;
+                let most = (length - at).min(PART_LEN as u64);
+                let next = files.map_or(Some((at, most)), |files| files.next(most));
+                let (offset, len) = next.unwrap_or_default();
+                let part = read_part(source, offset, len as usize).await?;
                 return Ok(Framed { head, part, is_last: at + len == length });
             }
             Self::Endless(tail) => tail,
@@ -401,20 +474,27 @@ struct Framed {
     is_last: bool,
 }
 
-/// Reads a part of the file where that holds up nobody.
-async fn read_part<R: ReadAt + Send + 'static>(
-    source: &Arc<Mutex<R>>,
+/// Reads a part of the file.
+async fn read_part(
+    source: &Arc<Mutex<dyn ReadAt + Send>>,
     at: u64,
     len: usize,
 ) -> Result<Vec<u8>, TransferError> {
-    let source = Arc::clone(source);
-    let read = move || {
+    let read = with(source, move |source| {
         let mut part = vec![0; len];
-        let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
         source.read_exact_at(at, &mut part).map(|()| part)
-    };
-    let read = tokio::task::spawn_blocking(read).await.map_err(|_| TransferError::Stopped)?;
-    read.map_err(|error| TransferError::Read(error.kind()))
+    });
+    read.await?.map_err(|error| TransferError::Read(error.kind()))
+}
+
+/// Reads from a source where that holds up nobody.
+async fn with<T: Send + 'static>(
+    source: &Arc<Mutex<dyn ReadAt + Send>>,
+    read: impl FnOnce(&mut (dyn ReadAt + Send)) -> T + Send + 'static,
+) -> Result<T, TransferError> {
+    let source = Arc::clone(source);
+    let read = move || read(&mut *source.lock().unwrap_or_else(PoisonError::into_inner));
+    tokio::task::spawn_blocking(read).await.map_err(|_| TransferError::Stopped)
 }
 
 const NONSENSE: TransferError = TransferError::EndedByPeer(CancelReason::Nonsense);

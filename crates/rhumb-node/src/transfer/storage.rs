@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use aws_lc_rs::digest;
+use rhumb_wire::folder::FileSpan;
+use rhumb_wire::held::Held;
 use rhumb_wire::transfer::FileName;
 
 /// Bytes that can be read at an offset.
@@ -17,7 +19,8 @@ pub trait ReadAt {
     fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-/// Where the bytes of a file go: written at an offset, from the start and without a gap.
+/// Where the bytes of a file go: written at an offset, from the start and without a gap, or, of a
+/// folder that arrives file by file, from where each of its files begins.
 ///
 /// What outlives the process goes on where it was: such a place implements [`WriteAt::recall`] and
 /// what follows it.
@@ -46,6 +49,32 @@ pub trait WriteAt {
     /// When that cannot be.
     fn settle(&mut self, length: u64, sha256: &[u8; 32]) -> io::Result<()> {
         let _ = (length, sha256);
+        Ok(())
+    }
+
+    /// As [`WriteAt::recall`], of a folder that arrives file by file and whose list was written:
+    /// which of these files are there, each looked at anew and put where it is to be, from an
+    /// earlier process or out of what else the same sender has sent for the same name. Hands `see`
+    /// what is there of the file that is not whole.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    fn recall_files(
+        &mut self,
+        files: &[FileSpan],
+        see: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<Option<Held>> {
+        let _ = (files, see);
+        Ok(None)
+    }
+
+    /// As [`WriteAt::settle`], of a folder that arrives file by file: `length` counts its list and
+    /// what `held` says, and `sha256` is that of what is there of the file that arrives.
+    ///
+    /// # Errors
+    /// When that cannot be.
+    fn settle_files(&mut self, length: u64, held: &Held, sha256: &[u8; 32]) -> io::Result<()> {
+        let _ = (length, held, sha256);
         Ok(())
     }
 
@@ -118,6 +147,18 @@ impl<T: WriteAt + ?Sized> WriteAt for Box<T> {
 
     fn settle(&mut self, length: u64, sha256: &[u8; 32]) -> io::Result<()> {
         (**self).settle(length, sha256)
+    }
+
+    fn recall_files(
+        &mut self,
+        files: &[FileSpan],
+        see: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<Option<Held>> {
+        (**self).recall_files(files, see)
+    }
+
+    fn settle_files(&mut self, length: u64, held: &Held, sha256: &[u8; 32]) -> io::Result<()> {
+        (**self).settle_files(length, held, sha256)
     }
 
     fn clear(&mut self) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Section 9: the header of payloads, the offers of files, and the lists of folders.
 
-use rhumb_wire::folder::{Entry, EntryKind, Listing};
+use rhumb_wire::folder::{Entry, EntryKind, FileSpan, Listing};
+use rhumb_wire::held::Held;
 use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
 use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId};
 use serde_json::json;
@@ -76,17 +77,19 @@ fn offers(file: &mut File) {
         ("a file name with a line separator", named("a\u{2028}b".as_bytes())),
         ("a file name not UTF-8", named(b"a\xFF")),
         ("a byte too many", too_many),
-        ("a fourth kind", [&bytes[..8], &[3], &bytes[9..]].concat()),
+        ("a fifth kind", [&bytes[..8], &[4], &bytes[9..]].concat()),
         ("what has no end yet, with a length", [&bytes[..8], &[2], &bytes[9..]].concat()),
     ] {
         file.refused("9.1", "offer", name, &bytes, Offer::parse(&bytes));
     }
     listings(file);
+    hashed_listings(file);
+    held(file);
 }
 
 fn listings(file: &mut File) {
     let entry = |path: &str, kind| Entry { path: path.to_owned(), kind };
-    let of_file = |length, is_executable| EntryKind::File { length, is_executable };
+    let of_file = |length, is_executable| EntryKind::File { length, is_executable, sha256: None };
     let entries = vec![
         entry("bin", EntryKind::Folder),
         entry("bin/run", of_file(5, true)),
@@ -126,12 +129,76 @@ fn listings(file: &mut File) {
         ("a path twice", listed(&[(1, 0, b"a"), (1, 0, b"a")])),
         ("paths out of order", listed(&[(1, 0, b"b"), (1, 0, b"a")])),
         ("a folder with bytes", listed(&[(0, 1, b"a")])),
-        ("a fourth kind of entry", listed(&[(3, 0, b"a")])),
+        ("a file without the SHA-256 that it is to have", listed(&[(3, 0, b"a")])),
+        ("a sixth kind of entry", listed(&[(5, 0, b"a")])),
         ("33 names deep", listed(&deep)),
         ("files of more bytes than there are", listed(&[(1, 1 << 56, b"a")])),
         ("a byte missing", bytes[..bytes.len() - 1].to_vec()),
     ] {
         file.refused("9.1", "list of a folder", name, &bytes, Listing::parse(&bytes));
+    }
+}
+
+fn hashed_listings(file: &mut File) {
+    let entry = |path: &str, length, is_executable, sha256| {
+        let kind = EntryKind::File { length, is_executable, sha256: Some(sha256) };
+        Entry { path: path.to_owned(), kind }
+    };
+    let entries = vec![
+        Entry { path: "bin".to_owned(), kind: EntryKind::Folder },
+        entry("bin/run", 5, true, [0xAA; 32]),
+        entry("käse.txt", 4_000_000_000, false, [0xBB; 32]),
+    ];
+    let fields = json!({ "entries": [
+        { "path": "bin", "kind": 0, "length": 0 },
+        { "path": "bin/run", "kind": 4, "length": 5, "sha256": hex(&[0xAA; 32]) },
+        { "path": "käse.txt", "kind": 3, "length": 4_000_000_000_u64, "sha256": hex(&[0xBB; 32]) },
+    ]});
+    let listing = Listing::new(entries).unwrap();
+    let bytes = listing.emit()[Listing::HEAD_LEN..].to_vec();
+    assert_eq!(Listing::parse(&bytes), Ok(listing));
+    file.good("9.1", "list of a folder", "files with their SHA-256", &fields, &bytes);
+    let one = |kind: u8, length: u64, path: u8, sha256: &[u8]| {
+        [&[kind][..], &length.to_be_bytes(), &[0, 1, path], sha256].concat()
+    };
+    for (name, bytes) in [
+        ("files with their SHA-256 and without", [one(1, 1, b'a', &[]), one(3, 1, b'b', &[9; 32])]),
+        ("a file of no bytes with another SHA-256", [one(3, 0, b'a', &[9; 32]), Vec::new()]),
+        ("a SHA-256 too short", [one(4, 1, b'a', &[9; 31]), Vec::new()]),
+    ] {
+        let bytes = bytes.concat();
+        file.refused("9.1", "list of a folder", name, &bytes, Listing::parse(&bytes));
+    }
+}
+
+/// What a receiver says of three files, of 5, 0 and 7 bytes.
+fn held(file: &mut File) {
+    let spans = [5, 0, 7].map(|length| FileSpan { at: 0, length, sha256: [0; 32] });
+    let mut held = Held::nothing(&spans);
+    held.begin_with(2, 6);
+    let mut bytes = Vec::new();
+    held.emit(&mut bytes);
+    let fields = json!({ "first": 2, "there": 6, "whole": [false, true, false] });
+    file.good("9.1", "files that are there", "a part of the third", &fields, &bytes);
+    held.add_whole(0);
+    held.add_whole(2);
+    let mut bytes = Vec::new();
+    held.emit(&mut bytes);
+    let fields = json!({ "first": 0, "there": 0, "whole": [true, true, true] });
+    file.good("9.1", "files that are there", "all", &fields, &bytes);
+    let said = |first: u32, there: u64, bits: u8| {
+        [&first.to_be_bytes()[..], &there.to_be_bytes(), &[bits]].concat()
+    };
+    for (name, bytes) in [
+        ("all of a file that is not whole", said(0, 5, 0b0100_0000)),
+        ("one that is whole comes first", said(0, 0, 0b1100_0000)),
+        ("a part although all are whole", said(0, 1, 0b1110_0000)),
+        ("a file that there is not", said(3, 0, 0b0100_0000)),
+        ("a file of no bytes that is missing", said(0, 0, 0)),
+        ("a bit of no file", said(0, 0, 0b0101_0000)),
+        ("a byte too many", [&said(0, 0, 0b0100_0000)[..], &[0]].concat()),
+    ] {
+        file.refused("9.1", "files that are there", name, &bytes, Held::parse(&bytes, &spans));
     }
 }
 

@@ -31,6 +31,8 @@ use rhumb_node::transfer::{Offered, WriteAt};
 use rhumb_node::{Node, Refusal, Service, ServiceState};
 use rhumb_trust::AdCert;
 use rhumb_wire::Name;
+use rhumb_wire::folder::FileSpan;
+use rhumb_wire::held::Held;
 use rhumb_wire::transfer::{CancelReason, FileName, Kind};
 use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -49,6 +51,7 @@ mod notices;
 mod output;
 mod parts;
 mod report;
+mod reuse;
 mod room;
 
 /// Runs the command.
@@ -235,6 +238,8 @@ struct Inbound {
     promise: Promise,
     /// How much of what has no end yet that is for.
     promised: u64,
+    /// How much has arrived of a folder that comes file by file.
+    arrived: u64,
     kind: Kind,
     is_strangers: bool,
     door: Arc<Door>,
@@ -267,7 +272,11 @@ impl WriteAt for Inbound {
             self.make_room(offset + bytes.len() as u64)?;
         }
         self.part.write_all_at(offset, bytes)?;
-        self.promise.arrived(offset + bytes.len() as u64);
+        self.arrived = match self.kind {
+            Kind::FileByFile => self.arrived + bytes.len() as u64,
+            _ => offset + bytes.len() as u64,
+        };
+        self.promise.arrived(self.arrived);
         Ok(())
     }
 
@@ -279,8 +288,24 @@ impl WriteAt for Inbound {
         self.part.settle(length, sha256)
     }
 
+    fn recall_files(
+        &mut self,
+        files: &[FileSpan],
+        see: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<Option<Held>> {
+        let held = self.part.recall_files(files, see)?;
+        self.arrived += held.as_ref().map_or(0, |held| held.bytes(files));
+        self.promise.arrived(self.arrived);
+        Ok(held)
+    }
+
+    fn settle_files(&mut self, length: u64, held: &Held, sha256: &[u8; 32]) -> io::Result<()> {
+        self.part.settle_files(length, held, sha256)
+    }
+
     fn clear(&mut self) -> io::Result<()> {
         self.part.clear()?;
+        self.arrived = 0;
         self.promise.arrived(0);
         Ok(())
     }
@@ -331,11 +356,20 @@ impl Door {
         let sink: Sink = match &self.place {
             Place::Folder(parts) => {
                 let (part, promise) = self.take(parts, offered, !is_strangers)?;
-                let (kind, kept) = (offer.kind, kept.clone());
-                Box::new(Inbound { part, promise, promised: STEP, kind, is_strangers, door, kept })
+                let (kind, kept, promised, arrived) = (offer.kind, kept.clone(), STEP, 0);
+                Box::new(Inbound {
+                    part,
+                    promise,
+                    promised,
+                    arrived,
+                    kind,
+                    is_strangers,
+                    door,
+                    kept,
+                })
             }
             Place::Output => {
-                let is_folder = offer.kind == Kind::Folder;
+                let is_folder = offer.kind.is_folder();
                 let allowed = self.room.allows(offer.length, is_strangers);
                 let allowed = if is_folder { Err(NoRoom::IsFolder) } else { allowed };
                 allowed.map_err(|why| self.refuse(offered, why))?;
@@ -374,7 +408,7 @@ impl Door {
             Kind::File => length,
             // More is promised as it comes.
             Kind::Endless => STEP,
-            Kind::Folder => length.saturating_mul(2),
+            Kind::Folder | Kind::FileByFile => length.saturating_mul(2),
         };
         let takes = Use { most, there: part.there() };
         let promise = || self.room.promise(length, takes, !is_chosen);
@@ -529,7 +563,7 @@ impl Serialize for Received {
             "to": self.taken.to.to_string(),
             "bytes": self.taken.bytes,
             "resumed_from": self.taken.resumed_from,
-            "is_folder": self.taken.kind == Kind::Folder,
+            "is_folder": self.taken.kind.is_folder(),
             "sha256": HEXLOWER.encode(&self.taken.sha256),
             "seconds": self.taken.elapsed.as_secs_f64(),
         })

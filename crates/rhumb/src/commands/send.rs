@@ -123,7 +123,7 @@ async fn send_by(
     let request = Request::Send {
         to: to.to_string(),
         file: offer.name.to_string(),
-        is_folder: offer.kind == Kind::Folder,
+        kind: offer.kind as u8,
         length: offer.length,
         sha256: HEXLOWER.encode(&offer.sha256),
     };
@@ -148,25 +148,29 @@ impl Outgoing {
         };
         let file = File::open(path).map_err(|error| refuse(&error))?;
         let metadata = file.metadata().map_err(|error| refuse(&error))?;
-        let (kind, mut content, length, left_out): (_, Content, _, _) = if metadata.is_dir() {
-            let (tree, left_out) = Tree::of(path)?;
-            let length = tree.length();
-            (Kind::Folder, Box::new(tree), length, left_out)
-        } else if metadata.is_file() {
-            (Kind::File, Box::new(file), metadata.len(), Vec::new())
-        } else {
-            return Err(refuse(
-                &"it is neither a file nor a folder; what a program writes goes by `rhumb send -`",
-            ));
-        };
         // Of `.` and the like as well.
         let whole = path.canonicalize().map_err(|error| refuse(&error))?;
         let name = path.file_name().or(whole.file_name()).and_then(|name| name.to_str());
         let name = FileName::new(called.or(name).unwrap_or_default()).map_err(|error| {
             refuse(&format_args!("its name cannot travel ({error}); give another with --name"))
         })?;
-        let sha256 = sha256_of(&mut content, length).map_err(|error| refuse(&error))?;
-        Ok(Self { content, offer: Offer { kind, length, sha256, name }, left_out })
+        if metadata.is_dir() {
+            let (mut tree, left_out) = Tree::of(path)?;
+            let (list_len, length) = (tree.list_len(), tree.length());
+            // The list says what the files are.
+            let sha256 = sha256_of(&mut tree, list_len).map_err(|error| refuse(&error))?;
+            let offer = Offer { kind: Kind::FileByFile, length, sha256, name };
+            return Ok(Self { content: Box::new(tree), offer, left_out });
+        }
+        if !metadata.is_file() {
+            return Err(refuse(
+                &"it is neither a file nor a folder; what a program writes goes by `rhumb send -`",
+            ));
+        }
+        let (mut file, length) = (file, metadata.len());
+        let sha256 = sha256_of(&mut file, length).map_err(|error| refuse(&error))?;
+        let offer = Offer { kind: Kind::File, length, sha256, name };
+        Ok(Self { content: Box::new(file), offer, left_out: Vec::new() })
     }
 }
 
@@ -182,10 +186,10 @@ impl Serialize for Report {
         serde_json::json!({
             "sent": self.offer.name.as_str(),
             "to": self.to.to_string(),
-            "is_folder": self.offer.kind == Kind::Folder,
+            "is_folder": self.offer.kind.is_folder(),
             "left_out": self.left_out,
             "bytes": self.sent.bytes,
-            "sha256": HEXLOWER.encode(&self.offer.sha256),
+            "sha256": HEXLOWER.encode(&self.sent.sha256),
             "seconds": self.sent.seconds,
             "restarts": self.sent.restarts,
             "resumed_from": self.sent.resumed_from,

@@ -9,11 +9,12 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use rhumb_wire::folder::{EntryKind, Listing};
+use rhumb_wire::transfer::Kind;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 /// Makes the folder of `content` at `whole`, below a private folder, both of which are made.
-pub(super) fn unpack(content: &File, whole: &Path) -> io::Result<()> {
+pub(super) fn unpack(content: &File, kind: Kind, whole: &Path) -> io::Result<()> {
     let staged = whole.parent().ok_or(io::ErrorKind::InvalidInput)?;
     match std::fs::remove_dir_all(staged) {
         // An earlier process may have been killed here.
@@ -21,6 +22,10 @@ pub(super) fn unpack(content: &File, whole: &Path) -> io::Result<()> {
         _ => DirBuilder::new().mode(0o700).create(staged)?,
     }
     let listing = read_listing(content)?;
+    let has_hashes = listing.spans().is_some_and(|files| !files.is_empty());
+    if listing.content_len() != content.metadata()?.len() || (has_hashes && kind == Kind::Folder) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     std::fs::create_dir(whole)?;
     let mut content = content.try_clone()?;
     content.seek(SeekFrom::Start(listing.emit().len() as u64))?;
@@ -28,7 +33,7 @@ pub(super) fn unpack(content: &File, whole: &Path) -> io::Result<()> {
         let path = whole.join(&entry.path);
         match entry.kind {
             EntryKind::Folder => std::fs::create_dir(path)?,
-            EntryKind::File { length, is_executable } => {
+            EntryKind::File { length, is_executable, .. } => {
                 let mode = if is_executable { 0o777 } else { 0o666 };
                 let mut options = OpenOptions::new();
                 let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
@@ -46,8 +51,8 @@ pub(super) fn unpack(content: &File, whole: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is in the folder; it is the sender's fault if that makes no sense.
-fn read_listing(content: &File) -> io::Result<Listing> {
+/// The list of a folder; it is the sender's fault if that makes no sense.
+pub(super) fn read_listing(content: &File) -> io::Result<Listing> {
     let mut head = [0; Listing::HEAD_LEN];
     content.read_exact_at(&mut head, 0)?;
     let len = u32::from_be_bytes(head) as usize;
@@ -57,11 +62,7 @@ fn read_listing(content: &File) -> io::Result<Listing> {
     let mut list = vec![0; len];
     content.read_exact_at(&mut list, head.len() as u64)?;
     let listing = Listing::parse(&list);
-    let listing = listing.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    match listing.content_len() == content.metadata()?.len() {
-        true => Ok(listing),
-        false => Err(io::ErrorKind::InvalidData.into()),
-    }
+    listing.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Renames a folder, unless something is there already.
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn a_folder_is_what_its_list_says() {
         let place = tempfile::tempdir().unwrap();
-        let file = |length, is_executable| EntryKind::File { length, is_executable };
+        let file = |length, is_executable| EntryKind::File { length, is_executable, sha256: None };
         let entries = [
             ("a", EntryKind::Folder),
             ("a/run", file(5, true)),
@@ -109,7 +110,7 @@ mod tests {
         let whole = place.path().join("staged/whole");
         // What another process left there is no part of it.
         std::fs::create_dir_all(whole.join("left")).unwrap();
-        unpack(&content, &whole).unwrap();
+        unpack(&content, Kind::Folder, &whole).unwrap();
         assert_eq!(std::fs::read(whole.join("a/run")).unwrap(), b"#!/xy");
         assert_eq!(std::fs::read(whole.join("text")).unwrap(), b"text");
         assert_eq!(std::fs::read(whole.join("zero")).unwrap(), b"");
@@ -140,7 +141,8 @@ mod tests {
             u32::MAX.to_be_bytes().to_vec(),
         ] {
             let content = content_of(place.path(), &bytes);
-            let error = unpack(&content, &place.path().join("staged/whole")).unwrap_err();
+            let whole = place.path().join("staged/whole");
+            let error = unpack(&content, Kind::Folder, &whole).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
             assert!(!place.path().join("staged/whole").exists());
         }

@@ -7,6 +7,9 @@
 //!    the mark does not say does not count, and what it says is read and hashed again.
 //! 3. A file that is whole gets its own name, a folder is made of its part, and that is no more.
 //!
+//! A folder that arrives file by file has in its mark which files are there, and begins with what
+//! other parts of the same sender have of them ([`reuse`]).
+//!
 //! Parts that nobody went on with for a week go. Those of strangers are bounded, and are the first
 //! to go when the disk is full. What somebody else has put in the place of a part is not followed.
 
@@ -20,11 +23,14 @@ use std::time::{Duration, SystemTime};
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
 use rhumb_node::transfer::{Offered, WriteAt};
+use rhumb_wire::folder::FileSpan;
+use rhumb_wire::held::Held;
 use rhumb_wire::transfer::{FileName, Kind};
 use rustix::fs::OFlags;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::folders;
+use super::reuse::{self, Source};
 
 /// The parts of a folder.
 #[derive(Debug)]
@@ -49,6 +55,9 @@ pub(super) struct Part {
     mark: Option<Mark>,
     /// It has its own name, or nobody is to go on with it.
     is_over: bool,
+    /// Of a folder that arrives file by file: what the names of parts begin with that the same
+    /// sender has sent so for the same name.
+    relatives: Option<String>,
     parts: Arc<Parts>,
 }
 
@@ -93,12 +102,14 @@ impl Parts {
     ) -> io::Result<Part> {
         self.tidy();
         let path = self.hidden.join(name_of(offered, is_strangers));
-        let new =
-            |file, path, mark| Part { file, path, mark, is_over: false, parts: Arc::clone(self) };
+        let new = |file, path, mark| {
+            let (relatives, parts) = (relatives_of(offered), Arc::clone(self));
+            Part { file, path, mark, is_over: false, relatives, parts }
+        };
         let opened = match offered.offer.kind {
             // It is read once, and nobody can send the rest of it again.
             Kind::Endless => self.make_hidden().map(|()| None),
-            Kind::File | Kind::Folder => self.open_part(&path),
+            Kind::File | Kind::Folder | Kind::FileByFile => self.open_part(&path),
         };
         match opened {
             Ok(Some((file, mark))) => return Ok(new(file, path, Some(mark))),
@@ -157,6 +168,13 @@ impl Parts {
         }
     }
 
+    /// Removes the part of an offer.
+    #[cfg(test)]
+    pub(super) fn give_up(&self, offered: &Offered) {
+        let path = self.hidden.join(name_of(offered, false));
+        Idle::find(path).expect("nobody writes to it").remove();
+    }
+
     /// Removes what is too old, and what is too much.
     fn tidy(&self) {
         let mut idle = self.idle();
@@ -198,6 +216,34 @@ impl Parts {
         io::ErrorKind::AlreadyExists.into()
     }
 
+    /// Parts but for that at `own` whose names begin so, the latest first. Whoever writes to one
+    /// meanwhile only adds to it.
+    fn related(&self, own: &Path, relatives: &str) -> Vec<Source> {
+        let entries = self.is_private().then(|| std::fs::read_dir(&self.hidden).ok()).flatten();
+        let paths = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let is_related = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path != own
+                && name.is_some_and(|name| name.starts_with(relatives) && name.ends_with(PART))
+        };
+        let mut marked: Vec<_> = paths
+            .filter(is_related)
+            .filter_map(|path| {
+                let mark = options().write(false).open(mark_path(&path)).ok()?;
+                Some((mark.metadata().ok()?.modified().ok()?, mark, path))
+            })
+            .collect();
+        marked.sort_by_key(|(settled_at, ..)| std::cmp::Reverse(*settled_at));
+        let source = |(_, mark, path): (SystemTime, File, PathBuf)| {
+            let content = options().write(false).open(path).ok()?;
+            if !is_own(&content.metadata().ok()?) || !is_own(&mark.metadata().ok()?) {
+                return None;
+            }
+            Source::of(content, &read_up_to(&mark, LONGEST_MARK).ok()?)
+        };
+        marked.into_iter().take(RELATIVES).filter_map(source).collect()
+    }
+
     fn idle(&self) -> Vec<Idle> {
         if !self.is_private() {
             return Vec::new();
@@ -219,7 +265,7 @@ impl Part {
     pub(super) fn keep(&mut self, name: &FileName, kind: Kind) -> io::Result<PathBuf> {
         let kept = match kind {
             Kind::File | Kind::Endless => self.keep_file(name)?,
-            Kind::Folder => self.keep_folder(name)?,
+            Kind::Folder | Kind::FileByFile => self.keep_folder(name, kind)?,
         };
         self.is_over = true;
         File::open(&self.parts.folder)?.sync_all()?;
@@ -247,9 +293,9 @@ impl Part {
         Err(self.parts.too_many())
     }
 
-    fn keep_folder(&mut self, name: &FileName) -> io::Result<PathBuf> {
+    fn keep_folder(&mut self, name: &FileName, kind: Kind) -> io::Result<PathBuf> {
         let whole = self.path.with_extension(STAGED).join(name.as_str());
-        folders::unpack(&self.file, &whole)?;
+        folders::unpack(&self.file, kind, &whole)?;
         for path in self.parts.names(name) {
             match folders::rename_to_new(&whole, &path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -257,6 +303,18 @@ impl Part {
             }
         }
         Err(self.parts.too_many())
+    }
+}
+
+impl Part {
+    /// So much of the part counts from now on, as this mark says.
+    fn settle_by(&mut self, length: u64, text: &[u8]) -> io::Result<()> {
+        let Some(mark) = &mut self.mark else { return Ok(()) };
+        self.file.sync_data()?;
+        mark.file.write_all_at(text, 0)?;
+        mark.file.sync_data()?;
+        mark.length = length;
+        Ok(())
     }
 }
 
@@ -279,7 +337,9 @@ impl WriteAt for Part {
     }
 
     fn recall(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
-        let Some(mark) = &self.mark else { return Ok(0) };
+        let Some(mark) = self.mark.as_ref().filter(|_| self.relatives.is_none()) else {
+            return Ok(0);
+        };
         let Some((length, sha256)) = read_mark(&mark.file, &self.file)? else { return Ok(0) };
         let mut hash = digest::Context::new(&digest::SHA256);
         let (mut buffer, mut at) = (vec![0; READ_LEN], 0);
@@ -298,14 +358,29 @@ impl WriteAt for Part {
     }
 
     fn settle(&mut self, length: u64, sha256: &[u8; 32]) -> io::Result<()> {
-        let Some(mark) = &mut self.mark else { return Ok(()) };
-        self.file.sync_data()?;
-        let mut text = length.to_be_bytes().to_vec();
-        text.extend_from_slice(sha256);
-        mark.file.write_all_at(&text, 0)?;
-        mark.file.sync_data()?;
-        mark.length = length;
-        Ok(())
+        let text = [&length.to_be_bytes()[..], sha256].concat();
+        self.settle_by(length, &text)
+    }
+
+    fn recall_files(
+        &mut self,
+        files: &[FileSpan],
+        see: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<Option<Held>> {
+        let Some(relatives) = &self.relatives else { return Ok(None) };
+        let own = match &self.mark {
+            Some(mark) => {
+                let text = read_up_to(&mark.file, LONGEST_MARK)?;
+                Source::of(self.file.try_clone()?, &text)
+            }
+            None => None,
+        };
+        let others = self.parts.related(&self.path, relatives);
+        reuse::gather(&self.file, own, others, files, see).map(Some)
+    }
+
+    fn settle_files(&mut self, length: u64, held: &Held, sha256: &[u8; 32]) -> io::Result<()> {
+        self.settle_by(length, &reuse::mark(length, held, sha256))
     }
 
     fn clear(&mut self) -> io::Result<()> {
@@ -413,14 +488,33 @@ fn mark_path(part: &Path) -> PathBuf {
 }
 
 /// Says content, sender and the name that it is for, to whoever knows them.
-fn name_of(Offered { from, to, offer, .. }: &Offered, is_strangers: bool) -> String {
+fn name_of(offered: &Offered, is_strangers: bool) -> String {
+    let Offered { from, to, offer, .. } = offered;
     let mut hash = digest::Context::new(&digest::SHA256);
     let (kind, length) = ([offer.kind as u8], offer.length.to_be_bytes());
     for part in [&b"rhumb part"[..], &from.0, &to.0, &kind, &length, &offer.sha256] {
         hash.update(part);
     }
     let key = HEXLOWER.encode(hash.finish().as_ref());
-    format!("{key}{}", if is_strangers { STRANGERS_PART } else { PART })
+    let relatives = relatives_of(offered).unwrap_or_default();
+    format!("{relatives}{key}{}", if is_strangers { STRANGERS_PART } else { PART })
+}
+
+/// What the names of a sender's folders begin with that arrive file by file.
+fn relatives_of(Offered { from, to, offer, .. }: &Offered) -> Option<String> {
+    if offer.kind != Kind::FileByFile {
+        return None;
+    }
+    let key = digest::digest(&digest::SHA256, &[&b"rhumb folders"[..], &from.0, &to.0].concat());
+    Some(format!("{}-", HEXLOWER.encode(&key.as_ref()[..16])))
+}
+
+/// All of a small file.
+fn read_up_to(file: &File, most: usize) -> io::Result<Vec<u8>> {
+    let len = file.metadata()?.len().min(most as u64) as usize;
+    let mut text = vec![0; len];
+    file.read_exact_at(&mut text, 0)?;
+    Ok(text)
 }
 
 /// Those that a new file gets here.
@@ -453,6 +547,10 @@ const STRANGERS_PARTS: u32 = 32;
 const STRANGERS_BYTES: u64 = super::room::STRANGERS_MAX_SIZE;
 /// Read at once.
 const READ_LEN: usize = 64 << 10;
+/// How many parts of a sender are looked at for files of a folder: each has a list.
+const RELATIVES: usize = 4;
+/// How long the mark of a folder of 65,536 files is, and some.
+const LONGEST_MARK: usize = 16 << 10;
 /// Beyond this somebody is filling the folder.
 const MAX_NUMBER: u32 = 10_000;
 

@@ -1,7 +1,9 @@
 //! A folder as it is sent: the list of what is in it, and then its files, one behind the other.
 //!
-//! Links are not followed, and neither they nor what is no file are sent: they are told of. A file
-//! that is another one by the time it is read ends the transfer.
+//! The list has the SHA-256 of each file, so all of them are read before anything is sent: what the
+//! receiver has of them is not sent then. Links are not followed, and neither they nor what is no
+//! file are sent: they are told of. A file that is another one by the time it is read ends the
+//! transfer.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -10,7 +12,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_node::transfer::ReadAt;
+use rhumb_node::transfer::{ReadAt, sha256_of};
 use rhumb_wire::folder::{Entry, EntryKind, Listing};
 use rhumb_wire::transfer::FileName;
 use rustix::fs::OFlags;
@@ -45,8 +47,15 @@ impl Tree {
     pub(super) fn of(folder: &Path) -> Outcome<(Self, Vec<String>)> {
         let mut found = Found::default();
         found.look_into(folder, "")?;
-        let Found { entries, mut left_out } = found;
+        let Found { mut entries, mut left_out } = found;
         left_out.sort_unstable();
+        for Entry { path, kind } in &mut entries {
+            if let EntryKind::File { length, sha256, .. } = kind {
+                let path = folder.join(path);
+                let hash = open(&path, *length).and_then(|mut file| sha256_of(&mut file, *length));
+                *sha256 = Some(hash.map_err(|error| refuse(&path, &error))?);
+            }
+        }
         let listing = Listing::new(entries).map_err(|error| refuse(folder, &error))?;
         let head = listing.emit();
         let (mut files, mut at) = (Vec::new(), head.len() as u64);
@@ -64,21 +73,17 @@ impl Tree {
         self.length
     }
 
+    /// How many of them the list is, with its length.
+    pub(super) fn list_len(&self) -> u64 {
+        self.head.len() as u64
+    }
+
     /// Opens a file, if it is what it was.
     fn open(&mut self, number: usize) -> io::Result<&File> {
-        let open = self.open.take().filter(|(open, _)| *open == number);
-        let file = match open {
+        let opened = self.open.take().filter(|(open, _)| *open == number);
+        let file = match opened {
             Some((_, file)) => file,
-            None => {
-                let Part { length, path, .. } = &self.files[number];
-                let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-                let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-                let metadata = file.metadata()?;
-                if !metadata.is_file() || metadata.len() != *length {
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-                file
-            }
+            None => open(&self.files[number].path, self.files[number].length)?,
         };
         Ok(&self.open.insert((number, file)).1)
     }
@@ -132,7 +137,7 @@ impl Found {
                 EntryKind::Folder
             } else if metadata.is_file() {
                 let is_executable = metadata.mode() & 0o111 != 0;
-                EntryKind::File { length: metadata.len(), is_executable }
+                EntryKind::File { length: metadata.len(), is_executable, sha256: None }
             } else {
                 self.left_out.push(path);
                 continue;
@@ -151,6 +156,17 @@ impl Found {
             }
         }
         Ok(())
+    }
+}
+
+/// Opens a file, if it is one of this length.
+fn open(path: &Path, length: u64) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    match metadata.is_file() && metadata.len() == length {
+        true => Ok(file),
+        false => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -182,7 +198,8 @@ mod tests {
         let listing = Listing::parse(list).unwrap();
         let paths: Vec<_> = listing.entries().iter().map(|entry| &entry.path[..]).collect();
         assert_eq!(paths, ["a", "nothing", "sub", "sub/empty", "sub/run"]);
-        let run = EntryKind::File { length: 6, is_executable: true };
+        let sha256 = Some(sha256_of(&mut &b"second"[..], 6).unwrap());
+        let run = EntryKind::File { length: 6, is_executable: true, sha256 };
         assert_eq!(listing.entries()[4].kind, run);
         for at in 0..bytes.len() {
             let mut part = vec![0; (bytes.len() - at).min(7)];

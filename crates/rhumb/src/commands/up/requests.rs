@@ -76,8 +76,7 @@ async fn answer_one(means: Means, stream: UnixStream) {
         Request::Forward { local, name, port, udp } => {
             return means.forward(asker, local, (&name, port), udp).await;
         }
-        Request::Send { to, file, is_folder, length, sha256 } => {
-            let kind = if is_folder { Kind::Folder } else { Kind::File };
+        Request::Send { to, file, kind, length, sha256 } => {
             let offer = read_offer(kind, &file, length, &sha256);
             return means.send(asker, &to, offer).await;
         }
@@ -257,7 +256,8 @@ fn read_allowed(allow: Option<&[String]>, allow_domain: &[String]) -> Outcome<Al
     Allowed::of(allow.is_none(), names, domains, "say who may").map_err(Failure::setup_text)
 }
 
-fn read_offer(kind: Kind, file: &str, length: u64, sha256: &str) -> Outcome<Offer> {
+fn read_offer(kind: u8, file: &str, length: u64, sha256: &str) -> Outcome<Offer> {
+    let kind = Kind::from_u8(kind).map_err(Failure::setup)?;
     let name = FileName::new(file).map_err(Failure::setup)?;
     let sha256 = HEXLOWER.decode(sha256.as_bytes()).ok().and_then(|it| it.try_into().ok());
     let sha256 = sha256.ok_or_else(|| Failure::setup_text("the SHA-256 of the file is none"))?;
