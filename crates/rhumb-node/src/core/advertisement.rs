@@ -1,4 +1,5 @@
-//! A statement of a node's own, said to its router until that answers.
+//! What is said to a router until that answers: a statement of the node's own, or what it says for
+//! a name that it serves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,17 +11,43 @@ use rhumb_wire::{Action, Certificate, Name, PduHeader};
 use super::event::Event;
 use super::turn::Turn;
 
-/// One statement, and when it is said again.
+/// A PDU, and when it is sent again.
 #[derive(Debug)]
-pub(super) struct Advertisement {
+pub(super) struct Repeated {
     pub(super) tag: u32,
-    pub(super) certificate: Arc<Certificate>,
     pdu: Vec<u8>,
     /// When to send it again; `None` once it is answered.
     pub(super) resend_at: Option<Instant>,
     interval: Duration,
+}
+
+/// One statement, and when it is said again.
+#[derive(Debug)]
+pub(super) struct Advertisement {
+    pub(super) said: Repeated,
+    pub(super) certificate: Arc<Certificate>,
     /// When to give up waiting for the answer, while there is no lease to end it.
     pub(super) patience_ends: Instant,
+}
+
+impl Repeated {
+    /// To be sent at once.
+    pub(super) fn new(tag: u32, pdu: Vec<u8>, now: Instant) -> Self {
+        Self { tag, pdu, resend_at: Some(now), interval: FIRST_RESEND }
+    }
+
+    /// The PDU, if it is time to send it or to send it again.
+    pub(super) fn send(&mut self, now: Instant) -> Option<&[u8]> {
+        self.resend_at.filter(|at| *at <= now)?;
+        self.resend_at = Some(now + self.interval);
+        self.interval = (self.interval * 2).min(LAST_RESEND);
+        Some(&self.pdu)
+    }
+
+    /// It was heard, and is said again until it is answered in full.
+    pub(super) fn wait_on(&mut self, now: Instant) {
+        self.resend_at = Some(now + self.interval);
+    }
 }
 
 impl Advertisement {
@@ -37,22 +64,8 @@ impl Advertisement {
         let mut pdu = Vec::new();
         let certificates = std::slice::from_ref(&*certificate);
         header.emit(&[], certificates, &mut pdu).expect("invariant: one certificate fits");
-        Self {
-            tag,
-            certificate,
-            pdu,
-            resend_at: Some(turn.now.instant),
-            interval: FIRST_RESEND,
-            patience_ends: turn.now.instant + patience,
-        }
-    }
-
-    /// The PDU, if it is time to send it or to send it again.
-    pub(super) fn send(&mut self, now: Instant) -> Option<&[u8]> {
-        self.resend_at.filter(|at| *at <= now)?;
-        self.resend_at = Some(now + self.interval);
-        self.interval = (self.interval * 2).min(LAST_RESEND);
-        Some(&self.pdu)
+        let said = Repeated::new(tag, pdu, turn.now.instant);
+        Self { said, certificate, patience_ends: turn.now.instant + patience }
     }
 
     /// The router does not take by which domain the name is known outside. Whoever joined goes on
@@ -60,11 +73,11 @@ impl Advertisement {
     pub(super) fn refused(&mut self, reason: Reason, turn: &mut Turn<'_>) -> Option<Event> {
         if let Some(wait) = reason.retry_after() {
             let again_at = turn.now.instant + turn.jitter.lengthen(wait.max(FIRST_RESEND));
-            self.resend_at = Some(again_at);
+            self.said.resend_at = Some(again_at);
             return None;
         }
         // Also when it was taken at first: RIBs have the last word.
-        self.resend_at = None;
+        self.said.resend_at = None;
         Some(Event::NotExported { reason })
     }
 }

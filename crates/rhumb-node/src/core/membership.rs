@@ -316,17 +316,17 @@ impl Membership {
         turn: &mut Turn<'_>,
     ) -> Result<Option<Event>, NotAdvertised> {
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
-        let exported = connection.exported.as_mut().filter(|it| it.tag == tag);
+        let exported = connection.exported.as_mut().filter(|it| it.said.tag == tag);
         let is_about_export = exported.is_some();
         if let Some(exported) = exported {
-            exported.resend_at = None;
+            exported.said.resend_at = None;
             // A router answers the latest word of a name: what is published with the export is the
             // lease as well.
             if !accept.published || connection.leaving {
                 return Ok(None);
             }
         }
-        let answers = |it: &&mut Advertisement| is_about_export || it.tag == tag;
+        let answers = |it: &&mut Advertisement| is_about_export || it.said.tag == tag;
         let Some(advertised) = connection.advertised.as_mut().filter(answers) else {
             return Err(NotAdvertised);
         };
@@ -343,7 +343,7 @@ impl Membership {
             self.phase = Phase::Over;
             return Ok(Some(Event::Left { published: true }));
         }
-        let answered_before = advertised.resend_at.take().is_none();
+        let answered_before = advertised.said.resend_at.take().is_none();
         if answered_before && connection.lease.is_some_and(|lease| !lease.learns_from(accept)) {
             return Ok(None);
         }
@@ -381,7 +381,7 @@ impl Membership {
             }
         }
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
-        if let Some(exported) = connection.exported.as_mut().filter(|it| it.tag == tag) {
+        if let Some(exported) = connection.exported.as_mut().filter(|it| it.said.tag == tag) {
             self.export_word = self.export_word.take().filter(|_| reason.retry_after().is_some());
             let newer = shown.filter(|it| it.sequence > self.last_sequence);
             let Some(newer) = newer.filter(|it| self.identity.has_signed(it)) else {
@@ -392,10 +392,11 @@ impl Membership {
             self.last_sequence = newer.sequence;
             return Ok(self.advertise_export(router, turn));
         }
-        let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
+        let Some(advertised) = connection.advertised.as_mut().filter(|it| it.said.tag == tag)
+        else {
             return Err(NotAdvertised);
         };
-        let Some(resend_at) = advertised.resend_at.as_mut() else { return Err(NotAdvertised) };
+        let Some(resend_at) = advertised.said.resend_at.as_mut() else { return Err(NotAdvertised) };
         match reason {
             Reason::BadCertificate
             | Reason::NotAuthorised
@@ -512,7 +513,7 @@ impl Membership {
     pub(super) fn advertise_again(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
         match &self.phase {
             Phase::Connected(Connection { leaving: false, advertised: Some(last), .. })
-                if last.resend_at.is_none() =>
+                if last.said.resend_at.is_none() =>
             {
                 self.advertise(turn)
             }
@@ -525,7 +526,7 @@ impl Membership {
         let Phase::Connected(connection) = &mut self.phase else { return None };
         let exported = connection.exported.as_mut().filter(|_| !connection.leaving);
         let mut both = connection.advertised.as_mut().into_iter().chain(exported);
-        both.find_map(|it| it.send(now)).map(|pdu| (connection.session, pdu))
+        both.find_map(|it| it.said.send(now)).map(|pdu| (connection.session, pdu))
     }
 
     /// When something has to be done.
@@ -718,7 +719,7 @@ impl Connection {
         if self.lease.is_some_and(|lease| lease.ends_at() <= now) {
             return Some(Disconnection::LeaseEnded);
         }
-        let unanswered = self.advertised.as_ref().filter(|it| it.resend_at.is_some());
+        let unanswered = self.advertised.as_ref().filter(|it| it.said.resend_at.is_some());
         let out_of_patience = unanswered.is_some_and(|it| it.patience_ends <= now);
         // While a lease lasts the router does its work; it may be slow to renew.
         (out_of_patience && (self.lease.is_none() || self.leaving))
@@ -726,15 +727,15 @@ impl Connection {
     }
 
     fn renewal_is_due(&self, now: Instant) -> bool {
-        let answered = self.advertised.as_ref().is_none_or(|it| it.resend_at.is_none());
+        let answered = self.advertised.as_ref().is_none_or(|it| it.said.resend_at.is_none());
         answered && !self.leaving && self.lease.is_some_and(|lease| lease.renew_at() <= now)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let unanswered = self.advertised.as_ref().filter(|it| it.resend_at.is_some());
-        let resend = unanswered.and_then(|it| it.resend_at);
+        let unanswered = self.advertised.as_ref().filter(|it| it.said.resend_at.is_some());
+        let resend = unanswered.and_then(|it| it.said.resend_at);
         let exported = self.exported.as_ref().filter(|_| !self.leaving);
-        let export = exported.and_then(|it| it.resend_at);
+        let export = exported.and_then(|it| it.said.resend_at);
         let patience =
             unanswered.filter(|_| self.lease.is_none() || self.leaving).map(|it| it.patience_ends);
         let renewal =

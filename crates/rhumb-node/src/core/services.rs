@@ -22,6 +22,7 @@ use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Certificate, Metadata, Name, PduHeader};
 
+use super::advertisement::{FIRST_RESEND, LAST_RESEND, Repeated};
 use super::event::{Event, ServiceEnd};
 use super::membership::{Joined, NotAdvertised};
 use super::turn::Turn;
@@ -65,13 +66,9 @@ struct Service {
 
 #[derive(Debug)]
 struct Advertisement {
-    tag: u32,
-    pdu: Vec<u8>,
+    said: Repeated,
     /// Of the node's own route, which it rests on.
     route_sequence: u64,
-    /// When to send it again; `None` once it is accepted and published.
-    resend_at: Option<Instant>,
-    interval: Duration,
 }
 
 impl Services {
@@ -175,12 +172,8 @@ impl Services {
 
     /// The next advertisement that it is time to send.
     pub(super) fn poll_transmit(&mut self, session: SessionId, now: Instant) -> Option<&[u8]> {
-        let on_session = self.list.iter_mut().filter(|it| it.session == Some(session));
-        let is_due = |it: &&mut Advertisement| it.resend_at.is_some_and(|at| at <= now);
-        let due = on_session.filter_map(|it| it.advertised.as_mut()).find(is_due)?;
-        due.resend_at = Some(now + due.interval);
-        due.interval = (due.interval * 2).min(LAST_RESEND);
-        Some(&due.pdu)
+        let mut on_session = self.list.iter_mut().filter(|it| it.session == Some(session));
+        on_session.find_map(|it| it.advertised.as_mut()?.said.send(now))
     }
 
     /// The router accepts what was advertised. `None` when it says nothing new.
@@ -193,7 +186,10 @@ impl Services {
         let service = self.advertised_mut(tag, accept.name).ok_or(NotAdvertised)?;
         let advertised = service.advertised.as_mut().ok_or(NotAdvertised)?;
         // What is not published yet is asked about again: the word that it is may get lost.
-        advertised.resend_at = (!accept.published).then(|| now + advertised.interval);
+        match accept.published {
+            true => advertised.said.resend_at = None,
+            false => advertised.said.wait_on(now),
+        }
         let is_news = !service.accepted || (accept.published && !service.published);
         service.accepted = true;
         service.stands_by = false;
@@ -214,7 +210,7 @@ impl Services {
         let advertised = service.advertised.as_mut().ok_or(NotAdvertised)?;
         let end = match reason {
             Reason::Superseded => ServiceEnd::Superseded,
-            _ if advertised.resend_at.is_none() => return Err(NotAdvertised),
+            _ if advertised.said.resend_at.is_none() => return Err(NotAdvertised),
             Reason::BadCertificate
             | Reason::NotAuthorised
             | Reason::Expired
@@ -222,7 +218,7 @@ impl Services {
             _ => {
                 let wait =
                     reason.retry_after().unwrap_or(FIRST_RESEND).clamp(LEAST_WAIT, LAST_RESEND);
-                advertised.resend_at = Some(turn.now.instant + turn.jitter.lengthen(wait));
+                advertised.said.resend_at = Some(turn.now.instant + turn.jitter.lengthen(wait));
                 return Ok(None);
             }
         };
@@ -240,7 +236,7 @@ impl Services {
     pub(super) fn advertise_again(&mut self, name: Name) {
         let service = self.list.iter_mut().find(|it| it.ad_cert.owner() == name);
         if let Some(service) = service.filter(|it| !it.refused)
-            && service.advertised.as_ref().is_some_and(|it| it.resend_at.is_none())
+            && service.advertised.as_ref().is_some_and(|it| it.said.resend_at.is_none())
         {
             service.advertised = None;
         }
@@ -249,7 +245,7 @@ impl Services {
     /// When something has to be done.
     pub(super) fn poll_timeout(&self, joined: Option<SessionId>) -> Option<Instant> {
         let on_session = self.list.iter().filter(|it| joined.is_some() && it.session == joined);
-        let resend = on_session.filter_map(|it| it.advertised.as_ref()?.resend_at);
+        let resend = on_session.filter_map(|it| it.advertised.as_ref()?.said.resend_at);
         let again = self.list.iter().filter_map(|it| it.asks_again_at);
         let again = again.filter(|_| joined.is_some());
         self.list.iter().map(|it| it.ends_at).chain(resend).chain(again).min()
@@ -257,7 +253,7 @@ impl Services {
 
     fn advertised_mut(&mut self, tag: u32, name: Name) -> Option<&mut Service> {
         self.list.iter_mut().find(|it| {
-            it.ad_cert.owner() == name && it.advertised.as_ref().is_some_and(|a| a.tag == tag)
+            it.ad_cert.owner() == name && it.advertised.as_ref().is_some_and(|a| a.said.tag == tag)
         })
     }
 }
@@ -281,13 +277,9 @@ impl Service {
         let chain: [Certificate; 2] = [self.ad_cert.certificate().clone(), joined.route.clone()];
         let mut pdu = Vec::new();
         header.emit(&metadata, &chain, &mut pdu).expect("invariant: two certificates fit");
-        self.advertised = Some(Advertisement {
-            tag,
-            pdu,
-            route_sequence: joined.route.sequence,
-            resend_at: Some(turn.now.instant),
-            interval: FIRST_RESEND,
-        });
+        let said = Repeated::new(tag, pdu, turn.now.instant);
+        let route_sequence = joined.route.sequence;
+        self.advertised = Some(Advertisement { said, route_sequence });
     }
 }
 
@@ -301,9 +293,6 @@ fn ends_in(ad_cert: &AdCert, now: Now) -> Duration {
 /// As many as one process answers for by hand-made certificates, far
 /// fewer than a router lets one session attach.
 pub const MAX_SERVED: usize = 64;
-/// As for the node's own name: a round trip and a verification; the RIB may be slow.
-const FIRST_RESEND: Duration = Duration::from_millis(500);
-const LAST_RESEND: Duration = Duration::from_secs(2);
 /// A router that asks for less would make the node a flood.
 const LEAST_WAIT: Duration = Duration::from_millis(20);
 /// How often a server that stands by asks whether it is needed: far shorter than it takes to find
