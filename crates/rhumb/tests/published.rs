@@ -242,6 +242,10 @@ fn a_node_that_runs_publishes_and_says_so_again() {
     let first = shown();
     assert_eq!(first["names"], json!({ "camera": camera }), "{first}");
     assert_eq!(running.end().0, 0);
+    let admin = network.rib_ready["admin"].as_str().unwrap();
+    let of_rib = place.run(&["--json", "status", "--admin", admin]).object()["counters"].clone();
+    assert_eq!(of_rib["lists_stored"], json!(2), "hers by hand, and by the node: {of_rib}");
+    assert!(of_rib["lists_told"].as_u64() >= Some(2), "to the node, and here: {of_rib}");
     // While no RIB is there it goes on trying, and says what is missing.
     network.rib.kill();
     let (running, ready) = start();
