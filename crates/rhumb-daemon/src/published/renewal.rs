@@ -1,6 +1,6 @@
-//! When what an owner says is said again: at half of the time that it lasts, so that RIBs may be away
-//! for the other half; and sooner and sooner apart, up to ten minutes, as long as one of them has not
-//! stored it.
+//! When what an owner says is said again: at half of the time that it lasts, so that RIBs may be
+//! away for the other half. As long as one of them has not stored it, it is said again after a
+//! second, then after twice as long each time, up to ten minutes.
 //!
 //! It goes by the clock of the day, which goes on while a machine sleeps. A clock that was put back
 //! does not make it wait for longer: what was said then is said anew.

@@ -5,8 +5,8 @@
 //! 1. the command asks, and is answered as soon as the node waits for a file;
 //! 2. the node says, a line of JSON each, what is offered, and then what is to be done with it: a
 //!    part that is to be written follows its line;
-//! 3. the command answers each with a line; an offer, and the files of a folder's list, with what it
-//!    has of that before the line, in parts with their number of bytes (4 bytes), of which one
+//! 3. the command answers each with a line; an offer, and the files of a folder's list, with what
+//!    it has of that before the line, in parts with their number of bytes (4 bytes), of which one
 //!    without any is the end;
 //! 4. the last line of the node is what came of it.
 

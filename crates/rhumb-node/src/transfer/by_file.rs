@@ -64,7 +64,8 @@ impl Files {
         Ok(Self { spans, head_len: head.len() as u64, held, recalled: 0 })
     }
 
-    /// Has the place look for what it has of them. Returns the hash so far of the file that arrives.
+    /// Has the place look for what it has of them. Returns the hash so far of the file that
+    /// arrives.
     pub(super) fn recall(
         &mut self,
         sink: &mut impl WriteAt,

@@ -1,5 +1,5 @@
-//! Files of a folder that are there already, in its own part from an earlier process, or in parts of
-//! what else the same sender has sent for the same name: the folder as it was before one of its
+//! Files of a folder that are there already, in its own part from an earlier process, or in parts
+//! of what else the same sender has sent for the same name: the folder as it was before one of its
 //! files was changed. What is there by content is not sent again, whatever its path.
 //!
 //! A list and a mark only say where to look. A file counts when its bytes have the SHA-256 that the
@@ -87,8 +87,8 @@ pub(super) fn gather(
     Ok(held)
 }
 
-/// Copies what is missing from another part. Says what is there of a file that is not whole, if that
-/// is missing as well.
+/// Copies what is missing from another part. Says what is there of a file that is not whole, if
+/// that is missing as well.
 fn take_from(
     other: &Source,
     part: &File,
