@@ -99,7 +99,7 @@ impl Feed {
         let heard = self.heard.pop_front().unwrap_or(Heard::Names(Vec::new()));
         match &heard {
             Heard::Names(names) | Heard::Again(names) => {
-                names.iter().for_each(|it| self.inner.seen.forget(it))
+                names.iter().for_each(|it| self.inner.seen.forget(it));
             }
             Heard::Lost => self.inner.seen.forget_all(),
             Heard::Removals => {}

@@ -45,9 +45,9 @@ pub(crate) fn messages() -> Result<Vec<Vec<u8>>, ExchangeError> {
     }
     examples.insert((1, 0, 0), hellos[0].clone());
     let destination = Destination::new(b"192.0.2.0/24")?;
-    for lane in 0..2 {
+    for member in &mut members[..2] {
         let policy = LaneSet::of(&common.roster, [Lane(2)])?;
-        members[lane].announce(&destination, &policy, &Route::new(b"route")?)?;
+        member.announce(&destination, &policy, &Route::new(b"route")?)?;
     }
     members.iter_mut().for_each(Member::end_of_table);
     deliver(&mut members, &mut servers, now, &mut examples)?;
@@ -73,8 +73,8 @@ fn deliver(
     loop {
         let mut is_quiet = true;
         for number in 0..2 {
-            for lane in 0..members.len() {
-                while let Some(message) = members[lane].poll_message(Connection(number as u32)) {
+            for (lane, member) in members.iter_mut().enumerate() {
+                while let Some(message) = member.poll_message(Connection(number as u32)) {
                     is_quiet = false;
                     keep(2, &message, usize::MAX);
                     servers[number].member_message(Lane(lane as u16), &message, now)?;

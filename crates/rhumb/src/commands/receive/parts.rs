@@ -625,7 +625,14 @@ mod tests {
             leave(&parts, &offered(from, 1), true);
         }
         let count = || std::fs::read_dir(folder.path().join(HIDDEN)).unwrap().count();
-        assert_eq!(count(), 2 * (1 + STRANGERS_PARTS as usize), "parts and their marks");
+        // Who is started by another test has our locks for a moment, and a part that is locked is
+        // left until the next look.
+        let is_bounded = || {
+            parts.tidy();
+            count() == 2 * (1 + STRANGERS_PARTS as usize)
+        };
+        let mut looks = (0..100).inspect(|_| std::thread::sleep(Duration::from_millis(10)));
+        assert!(looks.any(|_| is_bounded()), "{} parts and their marks", count());
         assert_eq!(there(&parts, &offered(0, 0), false), 4);
         parts.give_up_strangers();
         assert_eq!(count(), 2);
