@@ -104,8 +104,8 @@ fn part_len(inbox: &Path) -> u64 {
     part.and_then(|path| Some(fs::metadata(path).ok()?.len())).unwrap_or_default()
 }
 
-/// Sends a folder of a hundred files and a large one, which both ends leave; sends it again when one
-/// of the files was changed, to a receiver that `receive` starts.
+/// Sends a folder of a hundred files and a large one, which both ends leave; sends it again when
+/// one of the files was changed, to a receiver that `receive` starts.
 fn change_one(place: &Place, send: &[&str], receive: &dyn Fn() -> Running) {
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();

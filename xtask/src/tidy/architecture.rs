@@ -75,7 +75,11 @@ fn rows<'a>(text: &'a str, findings: &mut Findings) -> BTreeMap<&'a str, Row<'a>
 }
 
 fn forbids_unsafe(tree: &Tree, name: &str) -> bool {
-    let folder = if name == "xtask" { name.to_owned() } else { format!("crates/{name}") };
+    let folder = match name {
+        "xtask" => name.to_owned(),
+        "rhumb-fuzz-seeds" => "fuzz/seeds".to_owned(),
+        _ => format!("crates/{name}"),
+    };
     let roots = ["src/lib.rs", "src/main.rs"].map(|root| format!("{folder}/{root}"));
     roots.iter().filter_map(|root| tree.text(root)).any(|text| text.contains("forbid(unsafe_code)"))
 }
