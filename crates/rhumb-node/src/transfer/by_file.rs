@@ -19,6 +19,8 @@ pub(super) struct Files {
     /// Bytes of the list, and of its length in front.
     head_len: u64,
     held: Held,
+    /// How many bytes of the files that is.
+    bytes: u64,
     /// How much of the file that arrives was there before its sender came.
     recalled: u64,
 }
@@ -61,7 +63,7 @@ impl Files {
         let spans = listing.spans().filter(|_| listing.content_len() == offer.length);
         let spans = Arc::new(spans.ok_or_else(nonsense)?);
         let held = Held::nothing(&spans);
-        Ok(Self { spans, head_len: head.len() as u64, held, recalled: 0 })
+        Ok(Self { spans, head_len: head.len() as u64, held, bytes: 0, recalled: 0 })
     }
 
     /// Has the place look for what it has of them. Returns the hash so far of the file that
@@ -79,6 +81,7 @@ impl Files {
         })?;
         if let Some(held) = found {
             // Of less than it says nothing counts.
+            self.bytes = held.bytes(&self.spans);
             self.held = held;
             if self.held.there() != seen {
                 self.forget();
@@ -93,12 +96,12 @@ impl Files {
 
     /// How much is there, with the list.
     pub(super) fn arrived(&self) -> u64 {
-        self.head_len + self.held.bytes(&self.spans)
+        self.head_len + self.bytes
     }
 
     /// How much of the files is.
     pub(super) fn bytes(&self) -> u64 {
-        self.held.bytes(&self.spans)
+        self.bytes
     }
 
     /// What is said of it.
@@ -113,10 +116,16 @@ impl Files {
 
     /// What was there of the file that arrives is no good.
     pub(super) fn forget(&mut self) {
+        self.begin_anew();
+        self.recalled = 0;
+    }
+
+    /// Nothing is there of the file that arrives.
+    fn begin_anew(&mut self) {
         if let Some(missing) = self.held.missing(&self.spans) {
+            self.bytes -= self.held.there();
             self.held.begin_with(missing.number, 0);
         }
-        self.recalled = 0;
     }
 
     /// Writes what comes next. `false` when a file is another one than the list says.
@@ -150,12 +159,13 @@ impl Files {
             if len == missing.left {
                 let whole = std::mem::replace(hash, digest::Context::new(&digest::SHA256));
                 if storage::finish(whole) != self.spans[missing.number].sha256 {
-                    self.held.begin_with(missing.number, 0);
+                    self.begin_anew();
                     return false;
                 }
                 self.recalled = 0;
             }
             self.held.advance(&self.spans, len);
+            self.bytes += len;
             bytes = rest;
         }
         true
@@ -193,7 +203,8 @@ impl Outgoing {
     pub(super) fn rest(&self, word: &[u8], arrived: u64) -> Result<Files, TransferError> {
         let held = Held::parse(word, &self.spans).map_err(|_| NONSENSE)?;
         let (spans, head_len) = (Arc::clone(&self.spans), self.head_len());
-        let files = Files { spans, head_len, held, recalled: 0 };
+        let bytes = held.bytes(&spans);
+        let files = Files { spans, head_len, held, bytes, recalled: 0 };
         match files.arrived() == arrived {
             true => Ok(files),
             false => Err(NONSENSE),
