@@ -11,15 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{Place, Running};
-use crate::network::Network;
-
-fn receive(place: &Place, router: &str) -> Running {
-    let arguments = ["receive", "--key", "receiver.key", "--dir", "inbox", "--router", router];
-    let mut receiver = place.start(&arguments);
-    assert_eq!(receiver.next_object()["ready"], true);
-    receiver
-}
+use crate::harness::Running;
+use crate::inbox::Inbox;
 
 /// What is below a folder: paths, whether it is a folder, what may be executed, and content.
 fn below(folder: &Path) -> BTreeMap<String, (bool, bool, Vec<u8>)> {
@@ -44,10 +37,8 @@ fn below(folder: &Path) -> BTreeMap<String, (bool, bool, Vec<u8>)> {
 
 #[test]
 fn a_folder_arrives_as_it_is_and_another_one_gets_a_number() {
-    let place = Place::new();
-    let network = Network::start(&place);
-    let router = network.router();
-    let receiver_name = place.keygen("node", "receiver.key");
+    let inbox = Inbox::new();
+    let (place, router, receiver_name) = (&inbox.place, inbox.network.router(), &inbox.receiver);
     let tree = place.path("my photos");
     for folder in ["2024/Ünïcode 文件", "empty", "a", "a-b"] {
         fs::create_dir_all(tree.join(folder)).unwrap();
@@ -65,10 +56,9 @@ fn a_folder_arrives_as_it_is_and_another_one_gets_a_number() {
     fs::set_permissions(tree.join("$(run)"), PermissionsExt::from_mode(0o700)).unwrap();
     let expected = below(&tree);
     symlink("/etc/passwd", tree.join("a/link")).unwrap();
-    fs::create_dir(place.path("inbox")).unwrap();
-    let mut receiver = receive(&place, &router);
+    let mut receiver = inbox.receive(&[]);
     for name in ["my photos", "my photos.1"] {
-        let sent = ["--json", "send", "my photos", "--to", &receiver_name, "--router", &router];
+        let sent = ["--json", "send", "my photos", "--to", receiver_name, "--router", &router];
         let sent = place.run(&sent);
         assert_eq!(sent.code, 0, "{}", sent.errors);
         let sent = sent.object();
@@ -84,29 +74,14 @@ fn a_folder_arrives_as_it_is_and_another_one_gets_a_number() {
     assert_eq!(fs::read_to_string(place.path("inbox/my photos/a/own")).unwrap(), "own");
     fs::write(tree.join("a\\b"), "").unwrap();
     place
-        .run(&["send", "my photos", "--to", &receiver_name, "--router", &router])
+        .run(&["send", "my photos", "--to", receiver_name, "--router", &router])
         .is_refused_with(&["a\\b: its name cannot travel"]);
-}
-
-/// What the only mark says of how much is there.
-fn marked(inbox: &Path) -> Option<u64> {
-    let parts = fs::read_dir(inbox.join(".rhumb-parts")).into_iter().flatten();
-    let mut paths = parts.map(|entry| entry.unwrap().path());
-    let mark = fs::read(paths.find(|path| path.to_string_lossy().ends_with(".mark"))?).ok()?;
-    Some(u64::from_be_bytes(mark.get(..8)?.try_into().unwrap()))
-}
-
-/// How long the only part is.
-fn part_len(inbox: &Path) -> u64 {
-    let parts = fs::read_dir(inbox.join(".rhumb-parts")).into_iter().flatten();
-    let mut paths = parts.map(|entry| entry.unwrap().path());
-    let part = paths.find(|path| path.to_string_lossy().ends_with(".part"));
-    part.and_then(|path| Some(fs::metadata(path).ok()?.len())).unwrap_or_default()
 }
 
 /// Sends a folder of a hundred files and a large one, which both ends leave; sends it again when
 /// one of the files was changed, to a receiver that `receive` starts.
-fn change_one(place: &Place, send: &[&str], receive: &dyn Fn() -> Running) {
+fn change_one(inbox: &Inbox, send: &[&str], receive: &dyn Fn() -> Running) {
+    let place = &inbox.place;
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
     let content = |number: u8| vec![number; 200_000 + usize::from(number)];
@@ -123,12 +98,12 @@ fn change_one(place: &Place, send: &[&str], receive: &dyn Fn() -> Running) {
             std::thread::sleep(Duration::from_millis(2));
         }
     };
-    let inbox = place.path("inbox");
-    until("the last one begins", &|| part_len(&inbox) > of_others + 1_000_000);
+    let part_len = || Some(fs::metadata(inbox.part()?).ok()?.len());
+    until("the last one begins", &|| part_len().is_some_and(|len| len > of_others + 1_000_000));
     // It leaves, and what has come by then counts.
     sender.end();
-    until("that counts", &|| marked(&inbox).is_some_and(|there| there > of_others));
-    let there = marked(&inbox).unwrap();
+    until("that counts", &|| inbox.marked().is_some_and(|there| there > of_others));
+    let there = inbox.marked().unwrap();
     receiver.kill();
     fs::write(tree.join("50"), vec![250; 200_050]).unwrap();
     let mut receiver = receive();
@@ -147,31 +122,25 @@ fn change_one(place: &Place, send: &[&str], receive: &dyn Fn() -> Running) {
 
 #[test]
 fn of_a_folder_in_which_a_file_was_changed_only_that_is_sent_again() {
-    let place = Place::new();
-    let network = Network::start(&place);
-    let router = network.router();
-    let receiver_name = place.keygen("node", "receiver.key");
-    place.keygen("node", "sender.key");
-    fs::create_dir(place.path("inbox")).unwrap();
-    let send = ["send", "tree", "--to", &receiver_name, "--router", &router];
+    let inbox = Inbox::new();
+    let (router, receiver_name) = (inbox.network.router(), &inbox.receiver);
+    inbox.place.keygen("node", "sender.key");
+    let send = ["send", "tree", "--to", receiver_name, "--router", &router];
     let send = [&send[..], &["--key", "sender.key"]].concat();
-    change_one(&place, &send, &|| receive(&place, &router));
+    change_one(&inbox, &send, &|| inbox.receive(&[]));
 }
 
 #[test]
 fn the_node_that_runs_receives_a_changed_folder_so_too() {
-    let place = Place::new();
-    let network = Network::start(&place);
-    let router = network.router();
-    let own = place.keygen("node", "own.key");
+    let inbox = Inbox::new();
+    let (place, router, own) = (&inbox.place, inbox.network.router(), &inbox.receiver);
     let sender = place.keygen("node", "sender.key");
-    fs::create_dir(place.path("inbox")).unwrap();
-    place.write("up.toml", "[node]\nkey = \"own.key\"\n[up]\nproxy = \"off\"\n");
+    place.write("up.toml", "[node]\nkey = \"receiver.key\"\n[up]\nproxy = \"off\"\n");
     let up = ["--config", "up.toml", "up", "--router", &router, "--admin", "127.0.0.1:0"];
     let mut up = place.start(&up);
     up.next_object();
-    let send = ["send", "tree", "--to", &own, "--router", &router, "--key", "sender.key"];
-    change_one(&place, &send, &|| {
+    let send = ["send", "tree", "--to", own, "--router", &router, "--key", "sender.key"];
+    change_one(&inbox, &send, &|| {
         let mut receiver = place.start(&["receive", "--dir", "inbox", "--from", &sender]);
         assert_eq!(receiver.next_object()["name"], json!(own));
         receiver
@@ -180,34 +149,30 @@ fn the_node_that_runs_receives_a_changed_folder_so_too() {
 
 #[test]
 fn a_folder_goes_on_where_it_was_and_a_running_node_sends_it() {
-    let place = Place::new();
-    let network = Network::start(&place);
-    let router = network.router();
-    let receiver_name = place.keygen("node", "receiver.key");
+    let inbox = Inbox::new();
+    let (place, router, receiver_name) = (&inbox.place, inbox.network.router(), &inbox.receiver);
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
     for number in 0..20_u8 {
         fs::write(tree.join(format!("{number}")), vec![number; 8 << 20]).unwrap();
     }
-    fs::create_dir(place.path("inbox")).unwrap();
     place.keygen("node", "up.key");
     place.write("up.toml", "[node]\nkey = \"up.key\"\n[up]\nproxy = \"off\"\n");
     let up = ["--config", "up.toml", "up", "--router", &router, "--admin", "127.0.0.1:0"];
     let mut up = place.start(&up);
     up.next_object();
-    let receiver = receive(&place, &router);
-    let sender = place.start(&["send", "tree", "--to", &receiver_name]);
+    let receiver = inbox.receive(&[]);
+    let sender = place.start(&["send", "tree", "--to", receiver_name]);
     let begin = Instant::now();
-    let marked = || marked(&place.path("inbox"));
-    while marked().is_none() {
+    while inbox.marked().is_none() {
         assert!(begin.elapsed() < Duration::from_secs(30), "nothing counts");
         std::thread::sleep(Duration::from_millis(10));
     }
     receiver.kill();
     sender.kill();
-    let marked = marked().unwrap();
-    let mut receiver = receive(&place, &router);
-    let sent = place.run(&["--json", "send", "tree", "--to", &receiver_name]);
+    let marked = inbox.marked().unwrap();
+    let mut receiver = inbox.receive(&[]);
+    let sent = place.run(&["--json", "send", "tree", "--to", receiver_name]);
     assert_eq!(sent.code, 0, "{}", sent.errors);
     let sent = sent.object();
     let [bytes, resumed] = ["bytes", "resumed_from"].map(|field| sent[field].as_u64().unwrap());

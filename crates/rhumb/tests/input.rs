@@ -10,32 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Place, Run, Running};
-use crate::network::Network;
+use crate::harness::Run;
+use crate::inbox::Inbox;
 
-struct Rig {
-    place: Place,
-    network: Network,
-    receiver: String,
-}
-
-impl Rig {
-    fn new() -> Self {
-        let place = Place::new();
-        let network = Network::start(&place);
-        let receiver = place.keygen("node", "receiver.key");
-        fs::create_dir(place.path("inbox")).unwrap();
-        Self { place, network, receiver }
-    }
-
-    fn receive(&self, more: &[&str]) -> Running {
-        let router = self.network.router();
-        let arguments = ["receive", "--key", "receiver.key", "--dir", "inbox", "--router", &router];
-        let mut receiver = self.place.start(&[&arguments[..], more].concat());
-        assert_eq!(receiver.next_object()["ready"], true);
-        receiver
-    }
-
+impl Inbox {
     /// A receiver that writes what comes to standard output, ready to receive.
     fn receive_to_output(&self, more: &[&str]) -> Child {
         let router = self.network.router();
@@ -98,7 +76,7 @@ fn content(report: &Value) -> (&Value, &Value) {
 
 #[test]
 fn a_pipe_arrives_whole_and_nothing_is_nothing() {
-    let rig = Rig::new();
+    let rig = Inbox::new();
     let mut receiver = rig.receive(&[]);
     let line: Vec<u8> = (0..=250).collect();
     let bytes = line.repeat(100_000);
@@ -128,7 +106,7 @@ fn a_pipe_arrives_whole_and_nothing_is_nothing() {
 
 #[test]
 fn a_pipe_that_brings_too_much_is_ended() {
-    let rig = Rig::new();
+    let rig = Inbox::new();
     let mut receiver = rig.receive(&["--max-size", "1MB"]);
     let sent = rig.send("much", |input| {
         // It is refused before it has taken all of that.
@@ -143,7 +121,7 @@ fn a_pipe_that_brings_too_much_is_ended() {
 
 #[test]
 fn the_node_that_runs_sends_it_and_a_command_that_is_killed_has_no_end() {
-    let rig = Rig::new();
+    let rig = Inbox::new();
     let own = rig.place.keygen("node", "up.key");
     rig.place.write("up.toml", "[node]\nkey = \"up.key\"\n[up]\nproxy = \"off\"\n");
     let router = rig.network.router();
@@ -173,7 +151,7 @@ fn the_node_that_runs_sends_it_and_a_command_that_is_killed_has_no_end() {
 
 #[test]
 fn two_processes_are_a_pipe() {
-    let rig = Rig::new();
+    let rig = Inbox::new();
     let own = rig.place.keygen("node", "sender.key");
     let router = rig.network.router();
     let by = ["--key", "sender.key", "--router", &router];
@@ -207,7 +185,7 @@ fn two_processes_are_a_pipe() {
 
 #[test]
 fn what_reads_slowly_holds_a_pipe_up_and_breaks_nothing() {
-    let rig = Rig::new();
+    let rig = Inbox::new();
     let own = rig.place.keygen("node", "sender.key");
     let router = rig.network.router();
     let mut receiver = rig.receive_to_output(&["--from", &own]);
@@ -229,7 +207,7 @@ fn what_reads_slowly_holds_a_pipe_up_and_breaks_nothing() {
 
 #[test]
 fn what_is_no_file_or_is_read_by_nobody_does_not_go_to_standard_output() {
-    let rig = Rig::new();
+    let rig = Inbox::new();
     let router = rig.network.router();
     let mut receiver = rig.receive_to_output(&["--max-size", "1MB"]);
     fs::create_dir(rig.place.path("tree")).unwrap();
@@ -261,7 +239,7 @@ fn what_is_no_file_or_is_read_by_nobody_does_not_go_to_standard_output() {
 
 #[test]
 fn the_node_that_runs_receives_for_standard_output_too() {
-    let rig = Rig::new();
+    let rig = Inbox::new();
     let own = rig.place.keygen("node", "sender.key");
     rig.place.write("up.toml", "[node]\nkey = \"receiver.key\"\n[up]\nproxy = \"off\"\n");
     let router = rig.network.router();

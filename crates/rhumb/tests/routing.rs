@@ -7,6 +7,7 @@ mod attackers;
 #[allow(dead_code, reason = "each program uses its part of it")]
 mod cassandra;
 mod harness;
+mod inbox;
 mod namespaces;
 mod network;
 mod pages;
