@@ -45,6 +45,9 @@ fn answers(figures: &mut Figures, seen: &Seen) {
     figures.add("day_late_answers", what, it.late as f64, "answers");
     let bound = (3.0, "what an absence is remembered for, and a second");
     figures.hold("day_latest_s", "how long before, at most", (seconds(it.latest), "s"), bound);
+    let what = "the same of names of the domain that was away, which told nobody what came last";
+    figures.add("day_latest_away_s", what, seconds(it.latest_away), "s");
+    it.examples.iter().for_each(|example| eprintln!("{example}"));
     let what = "look-ups that failed and have nothing to do with the domain that was away";
     figures.hold("day_failed_elsewhere", what, (it.failed as f64, "look-ups"), none);
     let what = "look-ups of its names, or under way at its RIB, that failed";

@@ -35,8 +35,9 @@ pub(crate) struct Account {
     pub(crate) wrong: u64,
     /// Answers, to who asks from another domain, that had been right before.
     pub(crate) late: u64,
-    /// The longest before that.
+    /// The longest before that, of names of domains that were there, and of the one that was away.
     pub(crate) latest: Duration,
+    pub(crate) latest_away: Duration,
     /// Look-ups without an answer.
     pub(crate) failed: u64,
     /// Of these, such as have to do with the domain that was away.
@@ -127,7 +128,7 @@ impl Hand {
                 account.told += 1;
                 self.say(world, &RibRequest { id, body: RibRequestBody::Acknowledge });
             } else if let Some((asked, name)) = self.asked.remove(&id.0) {
-                self.judge(ledger, (&asked, name), &body, account);
+                self.judge(ledger, (&asked, name), &body, (away, account));
             } else if let Some((place, _)) = self.ordered.remove(&id.0) {
                 if body == RibResponseBody::Stored {
                     account.stored += 1;
@@ -145,7 +146,7 @@ impl Hand {
         ledger: &Ledger,
         (asked, name): (&Asked, Name),
         body: &RibResponseBody,
-        account: &mut Account,
+        (away, account): (Option<usize>, &mut Account),
     ) {
         let heard = match body {
             RibResponseBody::Absent(_) => {
@@ -166,7 +167,9 @@ impl Hand {
             Verdict::Right => {}
             Verdict::Late(age) => {
                 account.late += 1;
-                account.latest = account.latest.max(age);
+                let is_away = away == Some(asked.place.0);
+                let latest = if is_away { &mut account.latest_away } else { &mut account.latest };
+                *latest = age.max(*latest);
                 if age > LATE {
                     let so = ledger.fate(asked.place);
                     account
