@@ -66,9 +66,15 @@ fn one_node_offers_several_programs_and_another_brings_them_here() {
     let proxy = format!("socks5h://{}", address(&told, "proxy"));
     let output = curl(&["--proxy", &proxy, "http://server.rhumb.internal/up"]);
     assert!(text(&output.stdout).starts_with("GET /up "), "{output:?}");
-    // What is offered to somebody else is not for this one.
-    let output = curl(&["--proxy", &proxy, "http://server.rhumb.internal:81/"]);
-    assert_eq!(output.status.code(), Some(97), "{output:?}");
+    // What is offered to somebody else is not for this one. Where the other end takes longer to say
+    // so than the proxy waits, nothing comes instead.
+    let refused = (0..20).find(|_| {
+        let output = curl(&["--proxy", &proxy, "http://server.rhumb.internal:81/"]);
+        let code = output.status.code();
+        assert!(matches!(code, Some(REFUSED_BY_PROXY | NOTHING_CAME)), "{output:?}");
+        code == Some(REFUSED_BY_PROXY)
+    });
+    assert!(refused.is_some(), "it is never said");
     // Both programs went by one connection, which its status shows.
     let admin = told.last().unwrap()["admin"].as_str().unwrap();
     let status = place.run(&["--json", "status", "--admin", admin]).object();
@@ -369,3 +375,7 @@ fn a_part_goes_on_behind_the_node_that_runs_when_the_command_was_killed() {
     assert!(std::fs::read(place.path("inbox/film")).unwrap() == bytes, "the very same bytes");
     assert_eq!(running.end().0, 0);
 }
+
+/// What curl ends with. Source: curl(1).
+const REFUSED_BY_PROXY: i32 = 97;
+const NOTHING_CAME: i32 = 52;
