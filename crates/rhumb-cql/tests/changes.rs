@@ -44,7 +44,8 @@ fn a_change_through_one_server_is_heard_by_all_others_and_not_by_itself() {
         let more = Holder::new();
         other.commit(&[more.change(&more.route(1))]).await.unwrap();
         let heard = hear(&mut feeds[0], &[more.name()]).await;
-        assert_eq!(heard.into_iter().collect::<Vec<_>>(), [more.name()], "not what it said itself");
+        // Other tests have servers of the same store.
+        assert!(names.iter().all(|own| !heard.contains(own)), "not what it said itself");
         hear(&mut late, &[more.name()]).await;
         // And what a server says that came later than the one which hears it.
         let newest = connect(cluster).await;
