@@ -27,7 +27,7 @@ pub(crate) fn measure(ribs: &mut Ribs, report: &mut Report) {
         // At no fixed time between two looks of the other RIB.
         std::thread::sleep(Duration::from_millis(change as u64 * 37 % 250));
         let began = Instant::now();
-        let order = ribs.order(holder);
+        let order = ribs.move_away(holder);
         let sent = tells.ask(order);
         wait_for(|| {
             let answers = tells.answers(Duration::from_millis(1));

@@ -92,11 +92,20 @@ impl Ribs {
         Client::connect(&self.router, self.ribs[rib].at)
     }
 
-    /// A statement that is newer than all before.
-    pub(crate) fn order(&mut self, holder: usize) -> RibRequestBody {
+    /// A statement that is newer than all before, and says the same.
+    fn order(&mut self, holder: usize) -> RibRequestBody {
+        self.order_by(holder, self.router.name())
+    }
+
+    /// A name goes to another router, of which nothing is known: that it does is told.
+    pub(crate) fn move_away(&mut self, holder: usize) -> RibRequestBody {
+        self.order_by(holder, self.ribs[0].at.0)
+    }
+
+    fn order_by(&mut self, holder: usize, via: Name) -> RibRequestBody {
         self.sequence += 1;
-        let via = Statement::Route { via: self.router.name(), scope: Scope::Any };
-        order(&self.holders[holder].0, via, self.sequence)
+        let route = Statement::Route { via, scope: Scope::Any };
+        order(&self.holders[holder].0, route, self.sequence)
     }
 
     /// Publishes the router's address, and all names.
