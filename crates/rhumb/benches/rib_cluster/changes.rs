@@ -12,7 +12,7 @@ const CHANGES: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn measure(ribs: &mut Ribs, report: &mut Report) {
-    let (mut tells, mut asks) = (ribs.connect(0), ribs.connect(1));
+    let (mut tells, mut asks) = (ribs.connect_other(0), ribs.connect(1));
     let (mut told, mut stored) = (Vec::new(), Vec::new());
     for change in 0..CHANGES {
         let holder = change * (ribs.holders.len() / CHANGES);

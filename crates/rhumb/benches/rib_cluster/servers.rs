@@ -2,8 +2,8 @@
 //! for three of them, which is what `docs/scale.md` comes to. Renewals come from all names alike:
 //! a lease ends when it ends, however often its name is asked for.
 //!
-//! All that is served goes to one RIB in one half of a round, and in turns to either in the other
-//! half. Counted is what is answered for a second of the RIBs' processes. Two RIBs hear of each
+//! One RIB is asked in one half of a round, and both in the other half, with as much under way at
+//! each. Counted is what is answered for a second of the RIBs' processes. Two RIBs hear of each
 //! other's changes and read names again that they had in memory: that is what a second one costs.
 
 use std::collections::HashMap;
@@ -43,6 +43,8 @@ pub(crate) struct Ribs {
     pub(crate) ribs: Vec<Rib>,
     /// Who asks and tells.
     pub(crate) router: Arc<Identity>,
+    /// Who tells of moves: whoever tells something is not told of it.
+    other: Arc<Identity>,
     pub(crate) holders: Vec<Holder>,
     sequence: u64,
     random: StdRng,
@@ -57,11 +59,12 @@ pub(crate) struct Rib {
 impl Ribs {
     pub(crate) fn start(cluster: &Cassandra, names: usize) -> Self {
         let place = Place::new();
-        let router = Arc::new(Identity::generate(Role::Router, 0).unwrap());
+        let [router, other] =
+            [(); 2].map(|()| Arc::new(Identity::generate(Role::Router, 0).unwrap()));
         let store = cluster.address("served").to_string();
         let start = |key: &str, further: &[&str]| {
             place.keygen("rib", key);
-            let admit = router.name().to_string();
+            let [admit, admit_other] = [&router, &other].map(|it| it.name().to_string());
             let arguments = [
                 "rib",
                 "--listen",
@@ -72,6 +75,8 @@ impl Ribs {
                 &store,
                 "--admit",
                 &admit,
+                "--admit",
+                &admit_other,
             ];
             let mut running = place.start(&[&arguments[..], further].concat());
             let ready = running.next_object_within(Duration::from_secs(120));
@@ -83,7 +88,7 @@ impl Ribs {
         let holders = (0..names).map(|_| Holder::new()).collect();
         let random = StdRng::seed_from_u64(1);
         let sequence = now_s() * 1000;
-        let mut ribs = Self { _place: place, ribs, router, holders, sequence, random };
+        let mut ribs = Self { _place: place, ribs, router, other, holders, sequence, random };
         ribs.fill();
         ribs
     }
@@ -92,14 +97,19 @@ impl Ribs {
         Client::connect(&self.router, self.ribs[rib].at)
     }
 
+    /// For who tells of moves.
+    pub(crate) fn connect_other(&self, rib: usize) -> Client {
+        Client::connect(&self.other, self.ribs[rib].at)
+    }
+
     /// A statement that is newer than all before, and says the same.
     fn order(&mut self, holder: usize) -> RibRequestBody {
         self.order_by(holder, self.router.name())
     }
 
-    /// A name goes to another router, of which nothing is known: that it does is told.
+    /// A name goes to the other router.
     pub(crate) fn move_away(&mut self, holder: usize) -> RibRequestBody {
-        self.order_by(holder, self.ribs[0].at.0)
+        self.order_by(holder, self.other.name())
     }
 
     fn order_by(&mut self, holder: usize, via: Name) -> RibRequestBody {
@@ -150,10 +160,9 @@ impl Ribs {
     fn serve(&mut self, clients: &mut [Client]) -> usize {
         let mut under_way = vec![HashMap::<RequestId, Instant>::new(); clients.len()];
         let (began, mut answered, mut turn) = (Instant::now(), 0, 0usize);
-        let window = WINDOW / clients.len();
         while began.elapsed() < SLICE {
             for (client, under_way) in clients.iter_mut().zip(&mut under_way) {
-                while under_way.len() < window {
+                while under_way.len() < WINDOW {
                     turn += 1;
                     let body = match turn % 5 {
                         0 | 2 => {
