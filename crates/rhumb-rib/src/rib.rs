@@ -463,19 +463,18 @@ impl<S: Store> Rib<S> {
                 return None;
             }
         };
-        if !certificates.is_empty() {
-            for certificate in &certificates {
+        let change = match certificates.is_empty() {
+            false => {
+                Some(RibResponseBody::Changed { name: subject, level: 0, metadata, certificates })
+            }
+            true => self.change_beyond(subject, max_answer_len, now_s),
+        };
+        if let Some(RibResponseBody::Changed { certificates, .. }) = &change {
+            // Who asked when there was nothing to tell hears from now on as if it asked now.
+            for certificate in certificates {
                 self.subscriptions.add(subscriber, certificate.issuer, now_s);
             }
-            return Some(RibResponseBody::Changed {
-                name: subject,
-                level: 0,
-                metadata,
-                certificates,
-            });
-        }
-        if let Some(change) = self.change_beyond(subject, max_answer_len, now_s) {
-            return Some(change);
+            return change;
         }
         let entry = self.store.entry(&subject).ok().flatten()?;
         let withdrawal = entry.withdrawal(now_s)?.clone();

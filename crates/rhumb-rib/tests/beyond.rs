@@ -58,13 +58,28 @@ impl Nest {
 
     /// A node of a domain, which is known outside as far as `up_to`.
     fn node(&mut self, domain: Name, rib: usize, up_to: Option<Name>) -> Holder {
-        let (node, router) = (Holder::of(Role::Node), Holder::new());
-        let end = self.end;
-        self.net.publish(end, rib, &router, router.locator(1));
-        self.net.publish(end, rib, &node, node.route(router.name(), 1));
-        self.net.publish(end, rib, &node, node.export_up_to(domain, up_to, 2));
-        self.net.run(300);
+        let node = Holder::of(Role::Node);
+        self.come(&node, (domain, rib), up_to);
         node
+    }
+
+    /// A node comes to a router of a domain.
+    fn come(&mut self, node: &Holder, (domain, rib): (Name, usize), up_to: Option<Name>) {
+        let (end, router) = (self.end, Holder::new());
+        self.net.publish(end, rib, &router, router.locator(1));
+        self.net.publish(end, rib, node, node.route(router.name(), 1));
+        self.net.publish(end, rib, node, node.export_up_to(domain, up_to, 2));
+        self.net.run(300);
+    }
+
+    /// What an end was told last of a name that changed.
+    fn told(&self, end: usize, name: Name) -> Option<Vec<Certificate>> {
+        let heard = self.net.ends[end].responses().into_iter();
+        let changes = heard.filter_map(|it| match it.body {
+            RibResponseBody::Changed { name: of, certificates, .. } => Some((of, certificates)),
+            _ => None,
+        });
+        changes.filter(|(of, _)| *of == name).last().map(|(_, certificates)| certificates)
     }
 
     fn look_up(&mut self, rib: usize, name: Name) -> Option<(u8, Vec<Certificate>)> {
@@ -157,6 +172,24 @@ fn what_is_withdrawn_inside_is_withdrawn_for_those_who_found_it_from_elsewhere()
     assert_eq!(change, Some(vec![withdrawal]));
     nest.net.run(3000);
     assert_eq!(nest.level(two, node.name()), None);
+}
+
+#[test]
+fn who_asked_for_a_name_that_was_absent_and_was_told_of_it_hears_that_it_goes_again() {
+    let mut nest = Nest::new();
+    let (one, two, domain) = (nest.one.rib, nest.two.rib, nest.one.name());
+    let node = Holder::of(Role::Node);
+    let asker = nest.net.add_end(Role::Router);
+    assert!(nest.net.look_up(asker, two, node.name()).is_none());
+    nest.come(&node, (domain, one), None);
+    let told = nest.told(asker, node.name()).expect("told of it");
+    assert_eq!(issuers(&told), [node.name(), domain, nest.one.border.name()]);
+    // Longer than absences are remembered.
+    nest.net.run(90_000);
+    let withdrawal = node.withdrawal(3);
+    nest.net.publish(nest.end, one, &node, withdrawal.clone());
+    nest.net.run(500);
+    assert_eq!(nest.told(asker, node.name()), Some(vec![withdrawal]));
 }
 
 #[test]
