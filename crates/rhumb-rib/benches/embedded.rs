@@ -12,7 +12,8 @@
 //! turns; waiting times are those of all look-ups of a run at half the rate of the same run.
 //!
 //! Run by `cargo xtask bench rib embedded`; `--json` prints one object, `--names=N` puts another
-//! number in the place of ten million. Takes about ten minutes, and 8 GB of disk.
+//! number in the place of ten million, `--memory=N` so many GiB in the place of two. Takes about ten
+//! minutes, and 8 GB of disk.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
@@ -50,8 +51,8 @@ use rhumb_wire::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const MANY: usize = 10_000_000;
-/// What docs/router.md says of ten million names, for both.
-const MEMORY: u64 = 2 << 30;
+/// GiB of memory, for both.
+const MEMORY: u64 = 2;
 /// Names behind one router.
 const NAMES_A_ROUTER: usize = 1000;
 const ROUNDS: usize = 5;
@@ -68,12 +69,13 @@ const PUBLISHED_AT_ONCE: usize = 512;
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let json = arguments.iter().any(|it| it == "--json");
-    let many = arguments.iter().find_map(|it| it.strip_prefix("--names="));
-    let many = many.map_or(MANY, |it| it.parse().expect("--names=N, a number"));
+    let word = |begins: &str| arguments.iter().find_map(|it| it.strip_prefix(begins));
+    let many = word("--names=").map_or(MANY, |it| it.parse().expect("--names=N, a number"));
+    let memory = word("--memory=").map_or(MEMORY, |it| it.parse().expect("--memory=N, in GiB"));
     let mut conditions: Vec<(&str, String)> = machine::conditions().into();
     let folder = tempfile::tempdir().expect("a folder for the stores");
     // A tenth of them, as one million is of ten.
-    let mut worlds = [many / 10, many].map(|names| World::new(folder.path(), names));
+    let mut worlds = [many / 10, many].map(|names| World::new(folder.path(), names, memory << 30));
     for world in &mut worlds {
         world.connect();
         world.ask_for(WARM);
@@ -90,7 +92,7 @@ fn main() {
     let waits = worlds[0].waits(half);
     let published = published_per_cpu_s(folder.path());
     conditions.push(("rounds", ROUNDS.to_string()));
-    conditions.push(("memory_mib", (MEMORY >> 20).to_string()));
+    conditions.push(("memory_gib", memory.to_string()));
     conditions.push(("names", format!("{} and {}", worlds[0].names.len(), many)));
     conditions.push(("half_load_per_s", format!("{half:.0}")));
     let of = |what, names| median(seen[&(what, names)].iter().copied());
@@ -175,11 +177,11 @@ struct World {
 }
 
 impl World {
-    fn new(folder: &Path, count: usize) -> Self {
+    fn new(folder: &Path, count: usize, memory: u64) -> Self {
         let path = folder.join(format!("{count}.redb"));
-        let mut store = Embedded::open_with(&path, Config::page_bytes(MEMORY)).expect("a store");
+        let mut store = Embedded::open_with(&path, Config::page_bytes(memory)).expect("a store");
         let names = fill(&mut store, count);
-        let mut config = Config::sized(64 << 30, MEMORY, 50);
+        let mut config = Config::sized(64 << 30, memory, 50);
         config.max_names = u64::MAX;
         let identity = Arc::new(Identity::generate(Role::Rib, 0).expect("a key"));
         let name = identity.name();

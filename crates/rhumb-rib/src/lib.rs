@@ -50,6 +50,7 @@ mod rib;
 pub mod server;
 mod share;
 mod signatures;
+mod spread;
 mod stepping;
 pub mod store;
 mod subscriptions;

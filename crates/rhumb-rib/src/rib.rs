@@ -389,7 +389,7 @@ impl<S: Store> Rib<S> {
     /// When [`Rib::poll_change`] may have something, or [`Rib::advance`] something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let log = self.logged.as_ref().and_then(|logged| logged.due());
-        self.pushes.poll_timeout().into_iter().chain(log).min()
+        self.pushes.poll_timeout().into_iter().chain(log).chain(self.subscriptions.due()).min()
     }
 
     /// What bounds it.
@@ -420,7 +420,7 @@ impl<S: Store> Rib<S> {
         self.admission.refused()
     }
 
-    /// How many subscriptions there are.
+    /// How many subscriptions there are, with those of sessions that ended just now.
     pub fn subscriptions(&self) -> usize {
         self.subscriptions.len()
     }

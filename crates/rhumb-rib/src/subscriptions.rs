@@ -7,12 +7,18 @@
 //! Names that are absent are remembered for a minute, on a shelf of their own: look-ups of
 //! random names push out nothing but each other.
 //!
+//! An asker may have half a million. So what it had is given up little by little when its session
+//! ends ([`Subscriptions::give_up`]), and maps and queues grow in small parts: nothing that one
+//! asker does takes so long that the others notice.
+//!
 //! INVARIANT: no asker holds more than its bounds, and all together no more than theirs;
 //! an asker at a bound loses its own oldest subscription, never another's. Strangers have
 //! half of all, and a source an eighth of what is left of that. A lost one costs its
 //! asker time: it asks again before its leases end.
 
 use std::collections::{HashMap, VecDeque};
+use std::slice;
+use std::time::{Duration, Instant};
 
 use rhumb_link::Source;
 use rhumb_trust::CLOCK_SKEW_S;
@@ -20,10 +26,14 @@ use rhumb_wire::Name;
 
 use crate::entry::MAX_LIFETIME_S;
 use crate::share::Payer;
+use crate::spread::Spread;
 
 pub(crate) struct Subscriptions {
-    askers_of: HashMap<Name, Vec<Name>>,
+    askers_of: Spread<Name, Askers>,
     askers: HashMap<Name, Asker>,
+    /// Askers whose sessions ended, with what they are still counted for.
+    leaving: VecDeque<(Name, Asker)>,
+    give_up_at: Option<Instant>,
     count: usize,
     strangers: usize,
     by_source: HashMap<Source, usize>,
@@ -54,19 +64,32 @@ pub(crate) struct Subscriber {
     pub(crate) max_answer_len: usize,
 }
 
+/// Who is subscribed to a name: most names have one.
+enum Askers {
+    One(Name),
+    Several(Vec<Name>),
+}
+
 /// Subscriptions of one kind and their ends. The queue has each name once, with its end when it was
 /// entered; one that was renewed since is entered again when its turn comes.
 #[derive(Default)]
 struct Shelf {
-    until_s: HashMap<Name, u64>,
-    queue: VecDeque<(Name, u64)>,
+    until_s: Spread<Name, u64>,
+    queue: Queue,
+}
+
+/// What was entered first comes out first, in pieces: none is moved when there are more.
+#[derive(Default)]
+struct Queue {
+    pieces: VecDeque<VecDeque<(Name, u64)>>,
 }
 
 impl Subscriptions {
     pub(crate) fn new(bounds: Bounds) -> Self {
         let (strangers, by_source) = (0, HashMap::new());
-        let (askers_of, askers) = (HashMap::new(), HashMap::new());
-        Self { askers_of, askers, count: 0, strangers, by_source, bounds }
+        let (askers_of, askers) = (Spread::default(), HashMap::new());
+        let (leaving, give_up_at) = (VecDeque::new(), None);
+        Self { askers_of, askers, leaving, give_up_at, count: 0, strangers, by_source, bounds }
     }
 
     /// Somebody was told something about `name`.
@@ -90,9 +113,10 @@ impl Subscriptions {
         self.askers_of.contains_key(name)
     }
 
-    /// Everybody who is subscribed to `name`; those whose time is over may still be among them.
+    /// Everybody who is subscribed to `name`; those whose time or session is over may still be
+    /// among them.
     pub(crate) fn askers_of(&self, name: &Name) -> &[Name] {
-        self.askers_of.get(name).map_or(&[], Vec::as_slice)
+        self.askers_of.get(name).map_or(&[], Askers::all)
     }
 
     /// Who `asker` is, if it is subscribed to `name`.
@@ -109,13 +133,31 @@ impl Subscriptions {
         self.askers.get(asker).map(|asker| asker.payer)
     }
 
-    /// Forgets an asker, whose session ended.
+    /// Forgets an asker, whose session ended. What it had is left to [`Subscriptions::give_up`].
     pub(crate) fn forget(&mut self, asker: &Name) {
-        let Some(gone) = self.askers.remove(asker) else { return };
-        for name in gone.known.until_s.keys().chain(gone.absent.until_s.keys()) {
-            unlink(&mut self.askers_of, name, asker);
+        let gone = self.askers.remove(asker);
+        self.leaving.extend(gone.map(|gone| (*asker, gone)));
+    }
+
+    /// Gives up some of what those had who have left.
+    pub(crate) fn give_up(&mut self, now: Instant) {
+        for _ in 0..GIVEN_UP_AT_ONCE {
+            let Some((asker, leaving)) = self.leaving.front_mut() else { break };
+            let (asker, payer) = (*asker, leaving.payer);
+            match leaving.known.queue.pop().or_else(|| leaving.absent.queue.pop()) {
+                Some((name, _)) => {
+                    unlink(&mut self.askers_of, &name, &asker);
+                    self.count_less(payer, 1);
+                }
+                None => _ = self.leaving.pop_front(),
+            }
         }
-        self.count_less(gone.payer, gone.known.until_s.len() + gone.absent.until_s.len());
+        self.give_up_at = (!self.leaving.is_empty()).then_some(now + GIVE_UP_EVERY);
+    }
+
+    /// When there is more to be given up.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.give_up_at
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -181,13 +223,16 @@ impl Subscriptions {
             }
         }
         shelf.until_s.insert(name, until_s);
-        shelf.queue.push_back((name, until_s));
+        shelf.queue.push(name, until_s);
         self.count += 1;
         if let Payer::Stranger(source) = payer {
             self.strangers += 1;
             *self.by_source.entry(source).or_default() += 1;
         }
-        self.askers_of.entry(name).or_default().push(asker);
+        match self.askers_of.get_mut(&name) {
+            Some(askers) => askers.push(asker),
+            None => self.askers_of.insert(name, Askers::One(asker)),
+        }
         for name in &taken {
             unlink(&mut self.askers_of, name, &asker);
         }
@@ -215,7 +260,7 @@ impl Shelf {
     fn take_past(&mut self, now_s: u64) -> Vec<Name> {
         let mut past = Vec::new();
         for _ in 0..MAX_STEPS {
-            match self.queue.front() {
+            match self.queue.first() {
                 Some((_, entered)) if *entered < now_s => past.extend(self.take_unrenewed()),
                 _ => break,
             }
@@ -227,7 +272,7 @@ impl Shelf {
     fn take_oldest(&mut self) -> Option<Name> {
         let taken = (0..MAX_STEPS).find_map(|_| self.take_unrenewed());
         taken.or_else(|| {
-            let (name, _) = self.queue.pop_front()?;
+            let (name, _) = self.queue.pop()?;
             self.until_s.remove(&name);
             Some(name)
         })
@@ -235,10 +280,10 @@ impl Shelf {
 
     /// Takes the first out of the queue, for good unless it was renewed.
     fn take_unrenewed(&mut self) -> Option<Name> {
-        let (name, entered) = self.queue.pop_front()?;
+        let (name, entered) = self.queue.pop()?;
         let until_s = *self.until_s.get(&name)?;
         if until_s > entered {
-            self.queue.push_back((name, until_s));
+            self.queue.push(name, until_s);
             return None;
         }
         self.until_s.remove(&name);
@@ -246,13 +291,62 @@ impl Shelf {
     }
 }
 
-fn unlink(askers_of: &mut HashMap<Name, Vec<Name>>, name: &Name, asker: &Name) {
-    let Some(askers) = askers_of.get_mut(name) else { return };
-    // An asker is there once for each shelf that has the name.
-    if let Some(at) = askers.iter().position(|other| other == asker) {
-        askers.swap_remove(at);
+impl Queue {
+    fn push(&mut self, name: Name, until_s: u64) {
+        if self.pieces.back().is_none_or(|piece| piece.len() == PIECE) {
+            self.pieces.push_back(VecDeque::new());
+        }
+        if let Some(piece) = self.pieces.back_mut() {
+            piece.push_back((name, until_s));
+        }
     }
-    if askers.is_empty() {
+
+    fn first(&self) -> Option<&(Name, u64)> {
+        self.pieces.front()?.front()
+    }
+
+    fn pop(&mut self) -> Option<(Name, u64)> {
+        let piece = self.pieces.front_mut()?;
+        let first = piece.pop_front();
+        if piece.is_empty() {
+            self.pieces.pop_front();
+        }
+        first
+    }
+}
+
+impl Askers {
+    fn all(&self) -> &[Name] {
+        match self {
+            Self::One(asker) => slice::from_ref(asker),
+            Self::Several(askers) => askers,
+        }
+    }
+
+    fn push(&mut self, asker: Name) {
+        match self {
+            Self::One(first) => *self = Self::Several(vec![*first, asker]),
+            Self::Several(askers) => askers.push(asker),
+        }
+    }
+
+    /// Takes one out. Whether none is left.
+    fn remove(&mut self, asker: &Name) -> bool {
+        match self {
+            Self::One(only) => only == asker,
+            Self::Several(askers) => {
+                // An asker is there once for each shelf that has the name.
+                if let Some(at) = askers.iter().position(|other| other == asker) {
+                    askers.swap_remove(at);
+                }
+                askers.is_empty()
+            }
+        }
+    }
+}
+
+fn unlink(askers_of: &mut Spread<Name, Askers>, name: &Name, asker: &Name) {
+    if askers_of.get_mut(name).is_some_and(|askers| askers.remove(asker)) {
         askers_of.remove(name);
     }
 }
@@ -265,9 +359,17 @@ const ABSENT_FOR_S: u64 = 60;
 const PARTS: usize = 8;
 /// Bounds the work of one new subscription.
 const MAX_STEPS: usize = 8;
+/// Some 20 kB.
+const PIECE: usize = 512;
+/// A tenth of a millisecond.
+const GIVEN_UP_AT_ONCE: usize = 512;
+/// Half a million in a second.
+const GIVE_UP_EVERY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     const BOUNDS: Bounds = Bounds { known_per_asker: 10, absent_per_asker: 4, total: 20 };
@@ -276,6 +378,16 @@ mod tests {
 
     fn name(number: u8) -> Name {
         Name([number; 32])
+    }
+
+    /// Until nobody is left who leaves.
+    fn give_up(subscriptions: &mut Subscriptions) {
+        #[expect(clippy::disallowed_methods, reason = "any instant is as good")]
+        let now = Instant::now();
+        subscriptions.give_up(now);
+        while subscriptions.due().is_some() {
+            subscriptions.give_up(now);
+        }
     }
 
     fn subscriber(name: Name) -> Subscriber {
@@ -314,6 +426,7 @@ mod tests {
             (0..100).for_each(|number| subscriptions.forget(&asker(source, number)));
         }
         subscriptions.forget(&ONE);
+        give_up(&mut subscriptions);
         assert_eq!((subscriptions.len(), subscriptions.by_source.len()), (0, 0));
     }
 
@@ -374,9 +487,43 @@ mod tests {
         subscriptions.add(subscriber(ONE), name(9), KNOWN_FOR_S + 1);
         assert_eq!(subscriptions.len(), 6);
         subscriptions.forget(&ONE);
+        give_up(&mut subscriptions);
         assert_eq!(subscriptions.len(), 1);
         assert_eq!(subscriptions.askers_of(&name(0)), [OTHER]);
         subscriptions.forget(&OTHER);
-        assert!(subscriptions.askers_of.is_empty() && subscriptions.askers.is_empty());
+        give_up(&mut subscriptions);
+        assert_eq!(subscriptions.askers_of.len(), 0);
+        assert!(subscriptions.askers.is_empty());
+    }
+
+    #[test]
+    fn who_leaves_with_many_is_given_up_little_by_little_and_may_come_back_meanwhile() {
+        #[expect(clippy::disallowed_methods, reason = "any instant is as good")]
+        let now = Instant::now();
+        let many = 10 * GIVEN_UP_AT_ONCE;
+        let bounds = Bounds { known_per_asker: many, absent_per_asker: 4, total: 2 * many };
+        let mut subscriptions = Subscriptions::new(bounds);
+        let numbered = |number: usize| {
+            let mut name = name(0);
+            name.0[..8].copy_from_slice(&number.to_be_bytes());
+            name
+        };
+        for number in 0..many {
+            subscriptions.add(subscriber(ONE), numbered(number), 0);
+        }
+        subscriptions.forget(&ONE);
+        subscriptions.give_up(now);
+        assert_eq!(subscriptions.len(), many - GIVEN_UP_AT_ONCE);
+        assert!(subscriptions.due().is_some());
+        // What it had is nothing that it is told of, and what it asks for now is.
+        assert!(subscriptions.subscriber(&ONE, &numbered(many - 1), 0).is_none());
+        subscriptions.add(subscriber(ONE), numbered(many - 1), 0);
+        subscriptions.add(subscriber(OTHER), numbered(many - 1), 0);
+        give_up(&mut subscriptions);
+        assert_eq!(subscriptions.len(), 2);
+        assert!(subscriptions.subscriber(&ONE, &numbered(many - 1), 0).is_some());
+        let left: HashSet<&Name> = subscriptions.askers_of(&numbered(many - 1)).iter().collect();
+        assert_eq!(left, HashSet::from([&ONE, &OTHER]));
+        assert_eq!(subscriptions.askers_of.len(), 1);
     }
 }

@@ -75,11 +75,11 @@ impl Nest {
     /// What an end was told last of a name that changed.
     fn told(&self, end: usize, name: Name) -> Option<Vec<Certificate>> {
         let heard = self.net.ends[end].responses().into_iter();
-        let changes = heard.filter_map(|it| match it.body {
+        let mut changes = heard.filter_map(|it| match it.body {
             RibResponseBody::Changed { name: of, certificates, .. } => Some((of, certificates)),
             _ => None,
         });
-        changes.filter(|(of, _)| *of == name).last().map(|(_, certificates)| certificates)
+        changes.rfind(|(of, _)| *of == name).map(|(_, certificates)| certificates)
     }
 
     fn look_up(&mut self, rib: usize, name: Name) -> Option<(u8, Vec<Certificate>)> {

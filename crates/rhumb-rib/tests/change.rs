@@ -186,6 +186,8 @@ fn subscriptions_end_with_the_session_with_time_and_at_their_bound() {
         assert_eq!(scene.heard().len(), told);
     }
     scene.directory.rib.forget_asker(&ASKER);
+    let now = scene.now();
+    scene.directory.rib.advance(now);
     assert_eq!(scene.directory.rib.subscriptions(), 2, "the publisher's");
     scene.publish(&line[2], line[2].locator(3));
     assert_eq!(scene.heard(), []);

@@ -135,8 +135,8 @@ impl<S: Store> Rib<S> {
         self.abandoned.pop()
     }
 
-    /// Does whatever is to be done with the domain around, and for the log, after anything
-    /// happened.
+    /// Does whatever is to be done with the domain around, for the log, and of those who left, after
+    /// anything happened.
     pub fn advance(&mut self, now: Now) {
         while let Some((told, holds)) = self.beyond.as_mut().and_then(|it| it.verified.pop_front())
         {
@@ -154,6 +154,7 @@ impl<S: Store> Rib<S> {
         self.advance_reach(now);
         self.pass_up(now);
         self.advance_log(now);
+        self.subscriptions.give_up(now.instant);
     }
 
     /// Puts a question to the RIBs of the domain around.
