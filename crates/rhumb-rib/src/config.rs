@@ -58,6 +58,8 @@ pub struct Config {
     pub max_answer_len: usize,
     /// Most entries kept in memory in front of the store.
     pub cached_entries: usize,
+    /// Most bytes of records kept in memory behind those, of a store in a file.
+    pub cached_bytes: usize,
     /// Most signed absences kept in memory until they expire.
     pub cached_absences: usize,
     /// Most signatures to be verified in a second for one that was admitted.
@@ -101,6 +103,7 @@ impl Default for Config {
             keeps_log: false,
             max_answer_len: MAX_ANSWER_LEN,
             cached_entries: CACHED_ENTRIES,
+            cached_bytes: CACHED_BYTES,
             cached_absences: CACHED_ABSENCES,
             signatures_per_admitted_per_s: SIGNATURES_PER_ADMITTED_PER_S,
             signatures_per_source_per_s: SIGNATURES_PER_SOURCE_PER_S,
@@ -129,6 +132,7 @@ impl Config {
             max_bytes: disk,
             strangers_percent,
             cached_entries: by_memory(CACHED_ENTRIES),
+            cached_bytes: by_memory(CACHED_BYTES),
             cached_absences: by_memory(CACHED_ABSENCES),
             max_beyond: by_memory(MAX_BEYOND),
             max_subscriptions: by_memory(MAX_SUBSCRIPTIONS),
@@ -137,10 +141,9 @@ impl Config {
         }
     }
 
-    /// What the pages of a store may take of so many bytes of memory: a sixth, half of what the
-    /// bounds of tables leave of it.
+    /// What the pages of a store may take of so many bytes of memory: an eighth.
     pub fn page_bytes(memory: u64) -> usize {
-        usize::try_from(memory / 6).unwrap_or(usize::MAX)
+        usize::try_from(memory / 8).unwrap_or(usize::MAX)
     }
 
     /// What all entries together may take.
@@ -168,8 +171,8 @@ const CLIMBS_PER_ADMITTED_PER_S: u32 = 250;
 const CLIMBS_PER_SOURCE_PER_S: u32 = 50;
 /// A quarter of what the domain around answers, whatever strangers ask.
 const CLIMBS_PER_S: u32 = 250;
-/// What the bounds below that are kept in memory are for: a third of it, and as much for the pages
-/// of the store and for sessions.
+/// What the bounds below that are kept in memory are for: two thirds of it, and the rest for the
+/// pages of the store and for sessions.
 const MEMORY: u64 = 512 << 20;
 /// About 0.75 GB on disk at 750 bytes each.
 const MAX_NAMES: u64 = 1_000_000;
@@ -186,8 +189,10 @@ const MAX_NAMES_PER_PUBLISHER: u64 = MAX_NAMES / 10;
 /// default datagram of 1,452, and so any path of 1,500 bytes. Eight routes
 /// for any peer fit without metadata, or six with.
 const MAX_ANSWER_LEN: usize = 1300;
-/// About 40 MB when full: an entry with a route takes some 600 bytes in memory.
-const CACHED_ENTRIES: usize = 1 << 16;
+/// About 45 MB when full: an entry takes some 1,300 bytes in memory.
+const CACHED_ENTRIES: usize = 1 << 15;
+/// A quarter of the memory: about 330,000 names with a route each, at 400 bytes.
+const CACHED_BYTES: usize = (MEMORY / 4) as usize;
 /// About 5 MB when full. More would serve nobody: an absence lives for seconds.
 const CACHED_ABSENCES: usize = 1 << 14;
 /// A router with 100,000 clients renews 333 leases a second, and publishes all of them anew within
@@ -202,7 +207,7 @@ const ABSENCES_PER_S: u32 = 4000;
 /// A quarter of a second of verifying on one core; whoever is not answered by then repeats its
 /// order anyway. Strangers' orders may be half of them.
 const MAX_ORDERS_WAITING: usize = 4096;
-/// About 130 MB when full, at 250 bytes each.
+/// About 100 MB when full, at 200 bytes each.
 const MAX_SUBSCRIPTIONS: usize = 1 << 19;
 /// A router with 100,000 clients publishes as many names.
 const MAX_SUBSCRIPTIONS_PER_ASKER: usize = 1 << 17;

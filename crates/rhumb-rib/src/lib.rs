@@ -43,6 +43,7 @@ mod limits;
 pub mod log;
 mod lookup;
 mod neighbours;
+mod pieces;
 mod pushes;
 mod record;
 mod removals;

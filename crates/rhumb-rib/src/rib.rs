@@ -185,7 +185,7 @@ impl<S: Store> Rib<S> {
         // Nobody else's, of whom the configuration was copied.
         config.access.removals = Removals::default();
         let mut rib = Self {
-            store: Cached::new(store, config.cached_entries),
+            store: Cached::new(store, config.cached_entries, config.cached_bytes),
             absences: Absences::new(config.cached_absences),
             verifications: Waiting::default(),
             order_budgets: Budgets::new(),

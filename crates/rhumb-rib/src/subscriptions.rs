@@ -25,6 +25,7 @@ use rhumb_trust::CLOCK_SKEW_S;
 use rhumb_wire::Name;
 
 use crate::entry::MAX_LIFETIME_S;
+use crate::pieces::Pieces;
 use crate::share::Payer;
 use crate::spread::Spread;
 
@@ -75,13 +76,7 @@ enum Askers {
 #[derive(Default)]
 struct Shelf {
     until_s: Spread<Name, u64>,
-    queue: Queue,
-}
-
-/// What was entered first comes out first, in pieces: none is moved when there are more.
-#[derive(Default)]
-struct Queue {
-    pieces: VecDeque<VecDeque<(Name, u64)>>,
+    queue: Pieces<(Name, u64)>,
 }
 
 impl Subscriptions {
@@ -223,7 +218,7 @@ impl Subscriptions {
             }
         }
         shelf.until_s.insert(name, until_s);
-        shelf.queue.push(name, until_s);
+        shelf.queue.push((name, until_s));
         self.count += 1;
         if let Payer::Stranger(source) = payer {
             self.strangers += 1;
@@ -283,35 +278,11 @@ impl Shelf {
         let (name, entered) = self.queue.pop()?;
         let until_s = *self.until_s.get(&name)?;
         if until_s > entered {
-            self.queue.push(name, until_s);
+            self.queue.push((name, until_s));
             return None;
         }
         self.until_s.remove(&name);
         Some(name)
-    }
-}
-
-impl Queue {
-    fn push(&mut self, name: Name, until_s: u64) {
-        if self.pieces.back().is_none_or(|piece| piece.len() == PIECE) {
-            self.pieces.push_back(VecDeque::new());
-        }
-        if let Some(piece) = self.pieces.back_mut() {
-            piece.push_back((name, until_s));
-        }
-    }
-
-    fn first(&self) -> Option<&(Name, u64)> {
-        self.pieces.front()?.front()
-    }
-
-    fn pop(&mut self) -> Option<(Name, u64)> {
-        let piece = self.pieces.front_mut()?;
-        let first = piece.pop_front();
-        if piece.is_empty() {
-            self.pieces.pop_front();
-        }
-        first
     }
 }
 
@@ -359,8 +330,6 @@ const ABSENT_FOR_S: u64 = 60;
 const PARTS: usize = 8;
 /// Bounds the work of one new subscription.
 const MAX_STEPS: usize = 8;
-/// Some 20 kB.
-const PIECE: usize = 512;
 /// A tenth of a millisecond.
 const GIVEN_UP_AT_ONCE: usize = 512;
 /// Half a million in a second.

@@ -111,7 +111,7 @@ fn child_directory() -> Option<Directory<Embedded>> {
     let mut config = Config::default();
     config.signatures_per_admitted_per_s = u32::MAX;
     // What is asked for comes from the file.
-    config.cached_entries = 0;
+    (config.cached_entries, config.cached_bytes) = (0, 0);
     Some(Directory::over(Embedded::open(Path::new(&path)).expect("a store"), config))
 }
 

@@ -173,12 +173,16 @@ proptest! {
         });
     }
 
-    /// The bounds of both caches are two, so that nearly
-    /// nothing is remembered outside of the store.
+    /// The bounds of two caches are two, so that nearly nothing is remembered outside of the store,
+    /// or only by records of it: none, one or two, or all.
     #[test]
-    fn a_directory_without_memory_is_as_the_model(steps in prop::collection::vec(step(), 1..60)) {
+    fn a_directory_without_memory_is_as_the_model(
+        steps in prop::collection::vec(step(), 1..60),
+        cached_bytes in prop::sample::select(vec![0, 1000, 1 << 20]),
+    ) {
         let mut config = Config::default();
         (config.cached_entries, config.cached_absences) = (0, 0);
+        config.cached_bytes = cached_bytes;
         run(&steps, Directory::over(crate::usual(Memory::new()), config.clone()), |directory| {
             Directory::over(directory.rib.into_store(), config.clone())
         });

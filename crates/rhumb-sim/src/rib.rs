@@ -96,6 +96,8 @@ impl RibHost {
     ) -> Result<Self, LinkError> {
         let link = link_config();
         config.store = StoreId(*secret.first_chunk().expect("invariant: 16 of 32 bytes"));
+        // Its disk is memory as well.
+        config.cached_bytes = 0;
         Server::new(identity, disk, config, link, secret, now).map(Box::new).map(Self::Honest)
     }
 

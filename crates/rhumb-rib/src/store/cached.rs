@@ -1,4 +1,5 @@
-//! A store with the entries in use kept in memory in front of it.
+//! A store with what is in use kept in memory in front of it: some entries as they are used, and
+//! behind them, of a store in a file, as many records as there is room for.
 //!
 //! Only entries that exist are kept. Names that are not there would let a flood of random ones push
 //! out those in use; they have a cache of their own, of signed absences.
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use rhumb_wire::Name;
 
 use super::doubts::Doubts;
+use super::records::Records;
 use super::{Answer, Change, Doubt, Read, Store};
 use crate::generations::Generations;
 use crate::{Account, Entry, Held, RibError};
@@ -18,6 +20,8 @@ use crate::{Account, Entry, Held, RibError};
 pub(crate) struct Cached<S> {
     store: S,
     hot: Generations<Name, Arc<Entry>>,
+    /// None of a store elsewhere, which others change.
+    records: Option<Records>,
     doubts: Doubts,
     /// What was asked for since the last look, and is not at hand.
     missed: Vec<Read>,
@@ -26,10 +30,12 @@ pub(crate) struct Cached<S> {
 }
 
 impl<S: Store> Cached<S> {
-    pub(crate) fn new(mut store: S, bound: usize) -> Self {
-        let least = if store.awaited().is_some() { LEAST_AWAITED } else { 0 };
-        let hot = Generations::new(bound.max(least));
-        Self { store, hot, doubts: Doubts::new(), missed: Vec::new(), uses: [0; 2] }
+    /// With room for so many entries, and so many bytes of records.
+    pub(crate) fn new(mut store: S, entries: usize, bytes: usize) -> Self {
+        let is_elsewhere = store.awaited().is_some();
+        let hot = Generations::new(entries.max(if is_elsewhere { LEAST_AWAITED } else { 0 }));
+        let records = (!is_elsewhere).then(|| Records::new(bytes));
+        Self { store, hot, records, doubts: Doubts::new(), missed: Vec::new(), uses: [0; 2] }
     }
 
     pub(crate) fn entry(&mut self, name: &Name) -> Result<Option<Arc<Entry>>, RibError> {
@@ -37,9 +43,22 @@ impl<S: Store> Cached<S> {
             self.uses[0] += 1;
             return Ok(Some(entry.clone()));
         }
-        self.uses[1] += 1;
-        let entry = self.store.entry(name);
-        let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
+        let record = self.records.as_mut().and_then(|records| records.get(name));
+        let entry = match record.and_then(Entry::decode) {
+            Some(entry) => {
+                self.uses[0] += 1;
+                entry
+            }
+            None => {
+                self.uses[1] += 1;
+                let entry = self.store.entry(name);
+                let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
+                if let Some(records) = &mut self.records {
+                    records.insert(*name, entry.encode());
+                }
+                entry
+            }
+        };
         let entry = Arc::new(entry);
         self.hot.insert(*name, entry.clone());
         Ok(Some(entry))
@@ -60,7 +79,12 @@ impl<S: Store> Cached<S> {
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, RibError> {
         let entries = self.store.entries_after(after, limit);
-        self.noting(Read::After(after, limit), entries)
+        let entries = self.noting(Read::After(after, limit), entries)?;
+        if let Some(records) = &mut self.records {
+            // Whoever goes through the store fills what room there is.
+            entries.iter().for_each(|(name, entry)| records.offer(*name, || entry.encode()));
+        }
+        Ok(entries)
     }
 
     pub(crate) fn names(&mut self) -> Result<u64, RibError> {
@@ -128,10 +152,18 @@ impl<S: Store> Cached<S> {
             match after {
                 Some(entry) if is_written && !unwritten.contains(name) => {
                     self.hot.insert(*name, Arc::new(entry.clone()));
+                    if let Some(records) = &mut self.records {
+                        records.insert(*name, entry.encode());
+                    }
                 }
                 // After a failure it is not known which state the
                 // store is in, so nothing may be remembered.
-                _ => self.hot.remove(name),
+                _ => {
+                    self.hot.remove(name);
+                    if let Some(records) = &mut self.records {
+                        records.remove(name);
+                    }
+                }
             }
         }
     }
