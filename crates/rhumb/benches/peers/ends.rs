@@ -1,11 +1,12 @@
-//! `rhumb tun` and other programs that give a host an address which everything can use: client,
-//! router and server in network namespaces of their own, and one TCP connection of iperf3 through
-//! each of them in turns, with the CPU time of all their processes. Then what programs see of names
-//! without a device (`programs`).
+//! `rhumb tun` and other programs that give a host an address which everything can use: client and
+//! server in network namespaces of their own, point to point and with a router's between them, and
+//! one TCP connection of iperf3 through each of them in turns, with the CPU time of all their
+//! processes. Then what programs see of names without a device (`programs`).
 //!
 //! Run by `cargo xtask bench ends`, as root; `--json` prints one object. The first run installs the
 //! peers into the target folder. `cargo bench -p rhumb --bench ends -- NAME..` measures those
-//! alone, `programs` only what goes without a device; `--rounds=N` that many times.
+//! alone, `programs` only what goes without a device; `--path=direct` and `--path=router` one of
+//! both paths; `--rounds=N` that many times.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 #![allow(
     dead_code,
@@ -32,14 +33,14 @@ mod programs;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use contestants::{Contestant, Ground, Standing};
 use install::Tools;
 use machine::{Core, median};
-use place::Place;
+use place::{NetworkPath, Place};
 use process::{Process, output_of};
 use programs::Programs;
 use serde_json::{Map, Value, json};
@@ -65,17 +66,28 @@ struct Turn {
 /// One of the figures of a turn.
 type Figure = fn(&Turn) -> f64;
 
-/// A contestant, and what it showed in each round; a round stands in the same place for all.
-type Turns = Vec<(&'static str, Vec<Option<Turn>>)>;
+/// A path, and how it is spoken of.
+struct PathTold {
+    path: NetworkPath,
+    /// Where it is chosen.
+    word: &'static str,
+    /// In a sentence.
+    so: &'static str,
+    /// What is on it.
+    about: &'static str,
+}
+
+/// What contestants showed on one path, round by round; a round stands in the same place for all.
+struct Turns {
+    path: &'static PathTold,
+    by_contestant: Vec<(&'static str, Vec<Option<Turn>>)>,
+}
 
 fn main() {
     let words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
     let is_json = words.iter().any(|word| word == "--json");
-    let only: Vec<&str> =
-        words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
-    let rounds = words.iter().find_map(|word| word.strip_prefix("--rounds=")?.parse().ok());
-    match measure(&only, rounds.unwrap_or(ROUNDS)) {
+    match wanted(&words).and_then(|wanted| measure(&wanted)) {
         Ok(seen) => report(&seen, is_json),
         Err(problem) => {
             eprintln!("{problem}");
@@ -84,66 +96,119 @@ fn main() {
     }
 }
 
+/// What the words of the command line ask for.
+struct Wanted<'a> {
+    /// Everything, if none is named.
+    names: Vec<&'a str>,
+    paths: Vec<&'static PathTold>,
+    rounds: usize,
+}
+
+impl Wanted<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.contains(&name)
+    }
+}
+
+fn wanted(words: &[String]) -> Result<Wanted<'_>, String> {
+    let option = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
+    let named = option("--path=");
+    let paths: Vec<_> =
+        PATHS.iter().filter(|it| named.is_none_or(|word| word == it.word)).collect();
+    if paths.is_empty() {
+        return Err(format!("there are these paths: {}", PATHS.map(|it| it.word).join(", ")));
+    }
+    let names = words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
+    let rounds = option("--rounds=").and_then(|word| word.parse().ok()).unwrap_or(ROUNDS);
+    Ok(Wanted { names, paths, rounds })
+}
+
 /// All that was seen.
 struct Seen {
     conditions: Map<String, Value>,
-    turns: Turns,
+    paths: Vec<Turns>,
     programs: Option<Programs>,
 }
 
-fn measure(only: &[&str], rounds: usize) -> Result<Seen, String> {
+fn measure(wanted: &Wanted<'_>) -> Result<Seen, String> {
     leftovers::remove_at_signals()?;
-    let place = Place::new().map_err(|problem| {
-        format!("tunnels are measured in network namespaces, as root: {problem}")
-    })?;
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("peers");
     let folder = home.join("turn");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let wanted = |name: &str| only.is_empty() || only.contains(&name);
-    let all = contestants::tunnels().into_iter().filter(|one| wanted(one.name));
+    let all = contestants::tunnels().into_iter().filter(|one| wanted.has(one.name));
     let all: Vec<Contestant> = all.collect();
     let tools = Tools::install(&home, |name| all.iter().any(|one| one.name == name));
     let mut left_out: Map<String, Value> =
         tools.lacking.iter().map(|(name, why)| ((*name).to_owned(), why.as_str().into())).collect();
-    let ground = Ground { place, folder, tools, extent: Extent { coalesce_us: None } };
-    let all: Vec<Contestant> = all.into_iter().filter(|one| !ground.tools.lack(one.name)).collect();
-    machine::pin(Core::Load);
-    let mut turns: Turns = all.iter().map(|one| (one.name, Vec::new())).collect();
-    for round in 1..=rounds {
-        for (contestant, (name, turns)) in all.iter().zip(&mut turns) {
-            let outcome = turn(contestant, &ground);
-            leftovers::remove();
-            if let Err(problem) = &outcome {
-                eprintln!("{name}, round {round}: {problem}");
-                left_out.insert(format!("{name}, round {round}"), problem.as_str().into());
-            }
-            turns.push(outcome.ok());
-        }
-    }
-    let programs = match wanted("programs") {
-        true => Some(programs::measure(&ground, &mut left_out)?),
-        false => None,
+    let all: Vec<Contestant> = all.into_iter().filter(|one| !tools.lack(one.name)).collect();
+    let ground = |told: &&PathTold| {
+        let place = Place::new(told.path).map_err(|problem| {
+            format!("tunnels are measured in network namespaces, as root: {problem}")
+        })?;
+        let (folder, tools) = (folder.clone(), tools.clone());
+        Ok(Ground { place, folder, tools, extent: Extent { coalesce_us: None } })
     };
-    let about = all.iter().map(|one| (one.name.to_owned(), one.about.as_str().into()));
+    let grounds = wanted.paths.iter().map(ground).collect::<Result<Vec<_>, String>>()?;
     let mut conditions = machine::conditions();
     conditions.remove("cipher");
+    machine::pin(Core::Load);
+    let paths = rounds(&all, &grounds, wanted, &mut left_out);
+    let over_router = grounds.iter().find(|it| it.place.path == NetworkPath::Router);
+    let programs = match over_router.filter(|_| wanted.has("programs")) {
+        Some(ground) => Some(programs::measure(ground, &mut left_out)?),
+        None => None,
+    };
+    let about = all.iter().map(|one| (one.name.to_owned(), one.about.as_str().into()));
     conditions.insert("contestants".to_owned(), Value::Object(about.collect()));
-    conditions.insert("path".to_owned(), PATH.into());
-    conditions.insert("load".to_owned(), format!("one TCP connection of iperf3 for {SECONDS} s; {rounds} rounds, every contestant started afresh in each; medians").into());
+    let about = wanted.paths.iter().map(|told| (told.word.to_owned(), told.about.into()));
+    conditions.insert("paths".to_owned(), Value::Object(about.collect()));
+    conditions.insert("links".to_owned(), LINKS.into());
+    conditions.insert("load".to_owned(), format!("one TCP connection of iperf3 for {SECONDS} s; {} rounds, every contestant started afresh in each; medians", wanted.rounds).into());
+    conditions.insert("load_average_after".to_owned(), machine::load_average().into());
     left_out.insert("wireguard of the kernel".to_owned(), NO_PROCESS.into());
     conditions.insert("left_out".to_owned(), Value::Object(left_out));
-    Ok(Seen { conditions, turns, programs })
+    Ok(Seen { conditions, paths, programs })
+}
+
+/// Everybody's turns on every path, and in `left_out` what went wrong.
+fn rounds(
+    all: &[Contestant],
+    grounds: &[Ground],
+    wanted: &Wanted<'_>,
+    left_out: &mut Map<String, Value>,
+) -> Vec<Turns> {
+    let none = |path: &&'static PathTold| {
+        let by_contestant = all.iter().map(|one| (one.name, Vec::new())).collect();
+        Turns { path, by_contestant }
+    };
+    let mut paths: Vec<Turns> = wanted.paths.iter().map(none).collect();
+    for round in 1..=wanted.rounds {
+        for (ground, seen) in grounds.iter().zip(&mut paths) {
+            for (contestant, (name, turns)) in all.iter().zip(&mut seen.by_contestant) {
+                let outcome = turn(contestant, ground);
+                leftovers::remove();
+                if let Err(problem) = &outcome {
+                    let which = format!("{name}, {}, round {round}", seen.path.word);
+                    eprintln!("{which}: {problem}");
+                    left_out.insert(which, problem.as_str().into());
+                }
+                turns.push(outcome.ok());
+            }
+        }
+    }
+    paths
 }
 
 /// Sets a contestant up, measures it, and ends it.
 fn turn(contestant: &Contestant, ground: &Ground) -> Result<Turn, String> {
-    ground.place.set_forwarding(contestant.needs_forwarding)?;
+    let place = &ground.place;
+    place.set_forwarding(contestant.needs_forwarding)?;
     let mut standing = (contestant.start)(ground)?;
     let [_, server] = standing.tunnel.ok_or("it is no tunnel")?;
     let mut command = Command::new("iperf3");
     command.args(["-s", "-B", &server.to_string()]);
-    let _listener =
-        Process::start("iperf3", command, (&ground.place.server, Core::Load), &ground.folder)?;
+    let inside = (&place.server, place.core_of_server());
+    let _listener = Process::start("iperf3", command, inside, &ground.folder)?;
     let outcome = iperf(&standing, server, ground);
     // What a process said before it ended explains more than that nothing arrives.
     let all = standing.router.iter_mut().chain(&mut standing.others);
@@ -194,14 +259,16 @@ fn iperf(standing: &Standing, server: IpAddr, ground: &Ground) -> Result<Turn, S
     })
 }
 
-fn report(Seen { conditions, turns, programs }: &Seen, is_json: bool) {
+fn report(Seen { conditions, paths, programs }: &Seen, is_json: bool) {
     let row = |turns: &[Option<Turn>]| -> Map<String, Value> {
         let middle = |of: Figure| some_median(turns.iter().flatten().map(of).collect());
         FIGURES.iter().map(|(name, of)| ((*name).to_owned(), json!(middle(*of)))).collect()
     };
-    let rows: BTreeMap<&str, Map<String, Value>> =
-        turns.iter().map(|(name, turns)| (*name, row(turns))).collect();
-    let mut targets = targets(turns);
+    let rows = |seen: &Turns| -> BTreeMap<&str, Map<String, Value>> {
+        seen.by_contestant.iter().map(|(name, turns)| (*name, row(turns))).collect()
+    };
+    let rows: BTreeMap<&str, _> = paths.iter().map(|seen| (seen.path.word, rows(seen))).collect();
+    let mut targets: Vec<Value> = paths.iter().flat_map(targets).collect();
     targets.extend(programs.iter().flat_map(|it| it.targets.clone()));
     let programs = programs.as_ref().map(|it| &it.figures);
     if is_json {
@@ -215,9 +282,11 @@ fn report(Seen { conditions, turns, programs }: &Seen, is_json: bool) {
     for (name, value) in conditions {
         println!("{name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
-    for (name, row) in &rows {
-        println!("\n{name}");
-        row.iter().for_each(|(figure, value)| println!("  {figure:<24}{value}"));
+    for (path, rows) in &rows {
+        for (name, row) in rows {
+            println!("\n{name}, {path}");
+            row.iter().for_each(|(figure, value)| println!("  {figure:<24}{value}"));
+        }
     }
     for (name, value) in programs.into_iter().flatten() {
         println!("{name}: {value}");
@@ -230,9 +299,11 @@ fn report(Seen { conditions, turns, programs }: &Seen, is_json: bool) {
 }
 
 /// What issue and documents ask for, each in terms of the others' in the same round.
-fn targets(turns: &Turns) -> Vec<Value> {
-    let others: Vec<_> = turns.iter().filter(|(name, _)| *name != OURS).collect();
-    let Some((_, ours)) = turns.iter().find(|(name, _)| *name == OURS) else { return Vec::new() };
+fn targets(seen: &Turns) -> Vec<Value> {
+    let (ours, others): (Vec<_>, Vec<_>) =
+        seen.by_contestant.iter().partition(|(name, _)| *name == OURS);
+    let [(_, ours)] = ours[..] else { return Vec::new() };
+    let so = seen.path.so;
     let rated = |others: &dyn Fn(usize) -> Option<f64>, of: Figure| {
         let ratios = ours.iter().enumerate();
         let ratios = ratios.filter_map(|(round, own)| Some(of(own.as_ref()?) / others(round)?));
@@ -245,15 +316,15 @@ fn targets(turns: &Turns) -> Vec<Value> {
     };
     let mut targets = Vec::new();
     if let Some(value) = rated(&best, rate) {
-        let name = "throughput over one router, to that of the best other";
+        let name = format!("throughput {so}, to that of the best other");
         targets.push(json!({
             "name": name, "value": value, "target": "at least 1.2", "met": value >= 1.2,
         }));
     }
     let cpu: Figure = |it| it.router_cpu_s_per_gb + it.ends_cpu_s_per_gb;
-    for (name, turns) in &others {
+    for (name, turns) in others {
         if let Some(value) = rated(&|round| turns[round].as_ref().map(cpu), cpu) {
-            let name = format!("CPU time per gigabyte of all processes, to that of {name}");
+            let name = format!("CPU time per gigabyte of all processes {so}, to that of {name}");
             let met = value < 1.0;
             targets.push(json!({ "name": name, "value": value, "target": "below 1", "met": met }));
         }
@@ -278,4 +349,18 @@ const ROUNDS: usize = 5;
 const SECONDS: u64 = 4;
 const ATTEMPTS: usize = 8;
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-const PATH: &str = "client, router and server in namespaces joined by two veth pairs, MTU 1500, runs cut in software, NAPI GRO on arrival; router on core 1, ends and iperf3 on core 0. wireguard-go: the router is a hub; nebula: a relay; yggdrasil: a node on the way; rhumb: a router";
+const LINKS: &str = "veth pairs, MTU 1500, runs cut in software, NAPI GRO on arrival";
+const PATHS: [PathTold; 2] = [
+    PathTold {
+        path: NetworkPath::Direct,
+        word: "direct",
+        so: "point to point",
+        about: "client and server in namespaces joined by one veth pair; the client's tunnel and iperf3 on core 0, all of the server's host on core 1. wireguard-go, nebula, yggdrasil: one peer to the other; rhumb: a router and a RIB beside the server's tunnel, of which all CPU time counts",
+    },
+    PathTold {
+        path: NetworkPath::Router,
+        word: "router",
+        so: "over one router",
+        about: "client, router and server in namespaces joined by two veth pairs; router on core 1, ends and iperf3 on core 0. wireguard-go: the router is a hub; nebula: a relay; yggdrasil: a node on the way; rhumb: a router",
+    },
+];

@@ -19,6 +19,7 @@ pub(crate) const NEBULA: &str = "nebula 1.11.0";
 pub(crate) const ZENOH_VERSION: &str = "1.10.2";
 
 /// The programs that are there, and why others are not.
+#[derive(Clone)]
 pub(crate) struct Tools {
     folder: PathBuf,
     /// By contestant.

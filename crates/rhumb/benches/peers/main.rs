@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 use contestants::{Contestant, Ground};
 use install::Tools;
 use machine::Core;
-use place::Place;
+use place::{NetworkPath, Place};
 use report::Report;
 use rounds::Turn;
 use serde_json::{Map, Value};
@@ -92,7 +92,7 @@ pub(crate) struct Extent {
 
 fn measure(only: &[&str], extent: Extent) -> Result<Report, String> {
     leftovers::remove_at_signals()?;
-    let place = Place::new().map_err(|problem| {
+    let place = Place::new(NetworkPath::Router).map_err(|problem| {
         format!("peers are measured in network namespaces, as root: {problem}")
     })?;
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");

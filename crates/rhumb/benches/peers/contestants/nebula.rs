@@ -1,6 +1,7 @@
 //! Nebula: client and server have a tunnel end to end, which the router
-//! relays because they cannot reach each other.
+//! relays because they cannot reach each other; point to point nothing is relayed.
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use super::plain::IP_AND_UDP;
@@ -9,13 +10,16 @@ use crate::install;
 use crate::load::Ends;
 use crate::machine::Core;
 use crate::namespace::Namespace;
-use crate::place::MTU;
+use crate::place::{CLIENT_IP, MTU, NetworkPath, ROUTER_FACING_CLIENT};
 use crate::process::{Process, output_of};
 
 pub(crate) fn contestant() -> Contestant {
     Contestant {
         name: "nebula",
-        about: format!("{}, relayed, AES-256-GCM end to end and per hop", install::NEBULA),
+        about: format!(
+            "{}, AES-256-GCM end to end, and per hop where it is relayed",
+            install::NEBULA
+        ),
         largest_payload: TUNNEL_MTU - IP_AND_UDP,
         needs_forwarding: false,
         start,
@@ -25,9 +29,41 @@ pub(crate) fn contestant() -> Contestant {
 fn start(ground: &Ground) -> Result<Standing, String> {
     let place = &ground.place;
     certify(ground)?;
+    let (router, others) = match place.path {
+        NetworkPath::Direct => (None, point_to_point(ground)?),
+        NetworkPath::Router => {
+            let (relay, ends) = over_a_relay(ground)?;
+            (Some(relay), ends)
+        }
+    };
+    let ips = [CLIENT.into(), SERVER.into()];
+    let load = datagrams(place, ips, Ends::Plain)?;
+    Ok(Standing { load: Box::new(load), router, metrics: None, others, tunnel: Some(ips) })
+}
+
+/// Each end is told where the other one is.
+fn point_to_point(ground: &Ground) -> Result<Vec<Process>, String> {
+    let knows = |name: [u8; 4], at: [u8; 4]| {
+        let [name, at] = [name, at].map(Ipv4Addr::from);
+        format!(
+            "static_host_map: {{\"{name}\": [\"{at}:{PORT}\"]}}\n\
+             relay: {{am_relay: false, use_relays: false}}\n"
+        )
+    };
+    let place = &ground.place;
+    let to_client = ("s", &*knows(CLIENT, CLIENT_IP), DIRECT_MTU);
+    let server = node(to_client, (&place.server, place.core_of_server()), ground)?;
+    let to_server = ("c", &*knows(SERVER, ROUTER_FACING_CLIENT), DIRECT_MTU);
+    let client = node(to_server, (&place.client, Core::Load), ground)?;
+    Ok(vec![client, server])
+}
+
+fn over_a_relay(ground: &Ground) -> Result<(Process, Vec<Process>), String> {
+    let place = &ground.place;
     let is_relay =
         "lighthouse: {am_lighthouse: true}\nrelay: {am_relay: true, use_relays: false}\n";
-    let router = node("r", is_relay, (&place.router, Core::Measured), ground)?;
+    let relay = ("r", is_relay, TUNNEL_MTU);
+    let relay = node(relay, (&place.router, Core::Measured), ground)?;
     let end = |underlay: &str| {
         format!(
             "static_host_map: {{\"10.66.0.254\": [\"{underlay}:{PORT}\"]}}\n\
@@ -35,17 +71,11 @@ fn start(ground: &Ground) -> Result<Standing, String> {
              relay: {{am_relay: false, use_relays: true, relays: [\"10.66.0.254\"]}}\n"
         )
     };
-    let client = node("c", &end("10.9.1.2"), (&place.client, Core::Load), ground)?;
-    let server = node("s", &end("10.9.2.2"), (&place.server, Core::Load), ground)?;
-    let ips = [CLIENT.into(), SERVER.into()];
-    let load = datagrams(place, ips, Ends::Plain)?;
-    Ok(Standing {
-        load: Box::new(load),
-        router: Some(router),
-        metrics: None,
-        others: vec![client, server],
-        tunnel: Some(ips),
-    })
+    let client = ("c", &*end("10.9.1.2"), TUNNEL_MTU);
+    let client = node(client, (&place.client, Core::Load), ground)?;
+    let server = ("s", &*end("10.9.2.2"), TUNNEL_MTU);
+    let server = node(server, (&place.server, place.core_of_server()), ground)?;
+    Ok((relay, vec![client, server]))
 }
 
 /// Makes an authority and a certificate for each node.
@@ -70,9 +100,9 @@ fn certify(ground: &Ground) -> Result<(), String> {
     Ok(())
 }
 
+/// Starts the node of this letter, with its own settings and the MTU of its device.
 fn node(
-    letter: &str,
-    own: &str,
+    (letter, own, mtu): (&str, &str, usize),
     inside: (&Namespace, Core),
     ground: &Ground,
 ) -> Result<Process, String> {
@@ -80,7 +110,7 @@ fn node(
     let config = format!(
         "pki: {{ca: nebula-ca.crt, cert: {name}.crt, key: {name}.key}}\n\
          listen: {{host: 0.0.0.0, port: {PORT}}}\n\
-         tun: {{dev: rhumb-neb-{letter}, mtu: {TUNNEL_MTU}}}\n\
+         tun: {{dev: rhumb-neb-{letter}, mtu: {mtu}}}\n\
          logging: {{level: error}}\n\
          firewall: {{outbound: [{{port: any, proto: any, host: any}}], inbound: [{{port: any, proto: any, host: any}}]}}\n\
          {own}"
@@ -98,3 +128,5 @@ const PORT: u16 = 4242;
 /// What a relayed datagram's overhead leaves, about: two headers and two tags
 /// of 16 bytes each, and those of UDP and IPv4.
 const TUNNEL_MTU: usize = MTU - 4 * 16 - IP_AND_UDP;
+/// What one that is not relayed leaves: a header and a tag less.
+const DIRECT_MTU: usize = MTU - 2 * 16 - IP_AND_UDP;

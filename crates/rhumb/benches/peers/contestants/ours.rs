@@ -43,7 +43,7 @@ pub(crate) fn carriers(ground: &Ground) -> Result<(Process, Process, Ready), Str
     let _ = std::fs::remove_file(ground.folder.join("rib.redb"));
     let words = ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--store", "rib.redb"];
     let (rib, Ready { name: rib_name, address: rib_address, .. }) =
-        serve("rib", &words, (inside, Core::Load), ground)?;
+        serve("rib", &words, (inside, ground.place.core_of_server()), ground)?;
     let rib_remote = format!("{rib_name}@{rib_address}");
     let words = ["router", "--listen", "0.0.0.0:7460", "--locator", "10.9.1.2:7460"];
     let more = ["--discovery", "off", "--key", "router.key", "--rib", &rib_remote];

@@ -1,11 +1,12 @@
 //! `rhumb tun` at client and server, over `rhumb router`: QUIC end to end within sessions per hop.
+//! A name is reached by a router: point to point, it runs on the server's host.
 
 use super::ours::{carriers, rhumb, serve};
 use super::plain::IP_AND_UDP;
 use super::{Contestant, Ground, Standing, datagrams};
 use crate::load::Ends;
 use crate::machine::Core;
-use crate::place::{ROUTER_FACING_CLIENT, ROUTER_FACING_SERVER};
+use crate::place::ROUTER_FACING_CLIENT;
 use crate::process::output_of;
 
 pub(crate) fn contestant() -> Contestant {
@@ -29,15 +30,17 @@ fn start(ground: &Ground) -> Result<Standing, String> {
         let _ = std::fs::remove_file(ground.folder.join(key));
         output_of(rhumb(&["keygen", "--out", key], &ground.folder), &place.client)?;
     }
-    let end = |own: &str, other: &str, namespace, facing: [u8; 4]| {
+    let end = |own: &str, other: &str, inside, facing: [u8; 4]| {
         let [a, b, c, d] = facing;
         let router = format!("{}@{a}.{b}.{c}.{d}:{}", ready.name, ready.address.port());
         let key = format!("{own}.key");
         let words = ["tun", "--key", &key, "--allow", other, "--router", &router];
-        serve(own, &words, (namespace, Core::Load), ground)
+        serve(own, &words, inside, ground)
     };
-    let (client, from) = end("client", "server", &place.client, ROUTER_FACING_CLIENT)?;
-    let (server, to) = end("server", "client", &place.server, ROUTER_FACING_SERVER)?;
+    let inside = (&place.client, Core::Load);
+    let (client, from) = end("client", "server", inside, ROUTER_FACING_CLIENT)?;
+    let inside = (&place.server, place.core_of_server());
+    let (server, to) = end("server", "client", inside, place.router_facing_server())?;
     let ips = [from.name.address().into(), to.name.address().into()];
     let load = datagrams(place, ips, Ends::Plain)?;
     Ok(Standing {

@@ -1,10 +1,9 @@
 //! WireGuard in user space, by two implementations: client and server have a tunnel to the router
-//! each, whose kernel forwards from one to the other.
+//! each, whose kernel forwards from one to the other; point to point, one to each other.
 //!
 //! Each process is told its keys over its control socket. Source: the
 //! cross-platform interface of WireGuard's documentation.
 
-use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ use crate::leftovers;
 use crate::load::Ends;
 use crate::machine::Core;
 use crate::namespace::{Namespace, ip};
-use crate::place::MTU;
+use crate::place::{MTU, NetworkPath, ROUTER_FACING_CLIENT};
 use crate::process::Process;
 
 pub(crate) fn in_go() -> Contestant {
@@ -32,7 +31,7 @@ pub(crate) fn in_go() -> Contestant {
         largest_payload: TUNNEL_MTU - IP_AND_UDP,
         needs_forwarding: true,
         start: |ground| {
-            start(ground, |device| {
+            start(ground, &|device| {
                 let mut command = Command::new(ground.tools.path("wireguard"));
                 command.env("LOG_LEVEL", "error").args(["-f", device]);
                 command
@@ -48,7 +47,7 @@ pub(crate) fn in_rust() -> Contestant {
         largest_payload: TUNNEL_MTU - IP_AND_UDP,
         needs_forwarding: true,
         start: |ground| {
-            start(ground, |device| {
+            start(ground, &|device| {
                 let mut command = Command::new(ground.tools.path("boringtun-cli"));
                 command
                     .args(["-f", "--disable-drop-privileges", "--verbosity", "error"])
@@ -88,6 +87,12 @@ impl<'a> End<'a> {
 
     fn control_socket(&self) -> PathBuf {
         PathBuf::from(format!("/var/run/wireguard/{}.sock", self.device))
+    }
+
+    /// What another end is told of this one.
+    fn as_peer(&self) -> String {
+        let [a, b, c, d] = self.ip;
+        format!("public_key={}\nallowed_ip={a}.{b}.{c}.{d}/32\n", self.public)
     }
 
     /// Starts the process, tells it its key and `peers`, and gives the device its address.
@@ -132,19 +137,44 @@ fn configure(mut stream: UnixStream, settings: &str) -> std::io::Result<()> {
     }
 }
 
-fn start(ground: &Ground, command: impl Fn(&str) -> Command) -> Result<Standing, String> {
+fn start(ground: &Ground, command: &dyn Fn(&str) -> Command) -> Result<Standing, String> {
     let place = &ground.place;
     let client = End::new('c', &place.client, Core::Load, 1)?;
-    let router = End::new('r', &place.router, Core::Measured, 254)?;
-    let server = End::new('s', &place.server, Core::Load, 2)?;
-    leftovers::expect([&client, &router, &server].map(End::control_socket));
-    let mut of_router = String::new();
-    for end in [&client, &server] {
-        let [a, b, c, d] = end.ip;
-        let public = &end.public;
-        // Writing to a string cannot fail.
-        let _ = writeln!(of_router, "public_key={public}\nallowed_ip={a}.{b}.{c}.{d}/32");
-    }
+    let server = End::new('s', &place.server, place.core_of_server(), 2)?;
+    let (router, others) = match place.path {
+        NetworkPath::Direct => (None, point_to_point(ground, command, [&client, &server])?),
+        NetworkPath::Router => {
+            let (hub, ends) = over_a_hub(ground, command, [&client, &server])?;
+            (Some(hub), ends)
+        }
+    };
+    let ips = [client.ip.into(), server.ip.into()];
+    let load = datagrams(place, ips, Ends::Plain)?;
+    Ok(Standing { load: Box::new(load), router, metrics: None, others, tunnel: Some(ips) })
+}
+
+fn point_to_point(
+    ground: &Ground,
+    command: &dyn Fn(&str) -> Command,
+    [client, server]: [&End<'_>; 2],
+) -> Result<Vec<Process>, String> {
+    leftovers::expect([client, server].map(End::control_socket));
+    let [a, b, c, d] = ROUTER_FACING_CLIENT;
+    let to_server = format!("{}endpoint={a}.{b}.{c}.{d}:{PORT}\n", server.as_peer());
+    Ok(vec![
+        server.start(command(&server.device), ground, &client.as_peer())?,
+        client.start(command(&client.device), ground, &to_server)?,
+    ])
+}
+
+fn over_a_hub(
+    ground: &Ground,
+    command: &dyn Fn(&str) -> Command,
+    [client, server]: [&End<'_>; 2],
+) -> Result<(Process, Vec<Process>), String> {
+    let router = End::new('r', &ground.place.router, Core::Measured, 254)?;
+    leftovers::expect([client, &router, server].map(End::control_socket));
+    let of_router = client.as_peer() + &server.as_peer();
     let to_router = |router_ip: &str| {
         format!(
             "public_key={}\nendpoint={router_ip}:{PORT}\nallowed_ip=10.77.0.0/24\npersistent_keepalive_interval=1\n",
@@ -152,13 +182,11 @@ fn start(ground: &Ground, command: impl Fn(&str) -> Command) -> Result<Standing,
         )
     };
     let hub = router.start(command(&router.device), ground, &of_router)?;
-    let others = vec![
+    let ends = vec![
         client.start(command(&client.device), ground, &to_router("10.9.1.2"))?,
         server.start(command(&server.device), ground, &to_router("10.9.2.2"))?,
     ];
-    let load = datagrams(place, [client.ip.into(), server.ip.into()], Ends::Plain)?;
-    let tunnel = Some([client.ip.into(), server.ip.into()]);
-    Ok(Standing { load: Box::new(load), router: Some(hub), metrics: None, others, tunnel })
+    Ok((hub, ends))
 }
 
 /// What WireGuard's 60 bytes over IPv4 leave.

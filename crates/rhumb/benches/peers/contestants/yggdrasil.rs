@@ -1,5 +1,5 @@
 //! Yggdrasil: client and server have a link by TLS to the
-//! router each, and a session end to end over it.
+//! router each, point to point one to each other, and a session end to end over it.
 
 use std::net::Ipv6Addr;
 use std::process::Command;
@@ -11,6 +11,7 @@ use crate::install;
 use crate::load::Ends;
 use crate::machine::Core;
 use crate::namespace::Namespace;
+use crate::place::NetworkPath;
 use crate::process::{Process, output_of};
 
 pub(crate) fn contestant() -> Contestant {
@@ -28,13 +29,19 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let place = &ground.place;
     let listen = json!({ "Listen": [format!("tls://0.0.0.0:{PORT}")] });
     let peer = |ip: &str| json!({ "Peers": [format!("tls://{ip}:{PORT}")] });
-    let (router, _) = node("r", &listen, (&place.router, Core::Measured), ground)?;
+    let inside = (&place.server, place.core_of_server());
+    let (router, (server, to)) = match place.path {
+        NetworkPath::Direct => (None, node("s", &listen, inside, ground)?),
+        NetworkPath::Router => {
+            let (router, _) = node("r", &listen, (&place.router, Core::Measured), ground)?;
+            (Some(router), node("s", &peer("10.9.2.2"), inside, ground)?)
+        }
+    };
     let (client, from) = node("c", &peer("10.9.1.2"), (&place.client, Core::Load), ground)?;
-    let (server, to) = node("s", &peer("10.9.2.2"), (&place.server, Core::Load), ground)?;
     let load = datagrams(place, [from.into(), to.into()], Ends::Plain)?;
     Ok(Standing {
         load: Box::new(load),
-        router: Some(router),
+        router,
         metrics: None,
         others: vec![client, server],
         tunnel: Some([from.into(), to.into()]),
