@@ -68,6 +68,24 @@ impl PacketKey {
             .map(|plaintext| plaintext.len())
     }
 
+    /// As [`PacketKey::open`], to the beginning of `plaintext`, which has room for it.
+    #[cfg(not(rhumb_null_cipher))]
+    #[inline]
+    pub(crate) fn open_into(
+        &self,
+        counter: Counter,
+        clear: &[u8; RecordHeader::LEN],
+        sealed: &[u8],
+        plaintext: &mut [u8],
+    ) -> Option<usize> {
+        let (ciphertext, tag) = sealed.split_last_chunk::<AEAD_TAG_LEN>()?;
+        let plaintext = plaintext.get_mut(..ciphertext.len())?;
+        let nonce = Nonce::assume_unique_for_key(nonce(&self.salt, counter));
+        let opened =
+            self.key.open_separate_gather(nonce, Aad::from(clear), ciphertext, tag, plaintext);
+        opened.ok().map(|()| ciphertext.len())
+    }
+
     /// Measurement only: leaves the plaintext as it is.
     #[cfg(rhumb_null_cipher)]
     #[inline]
@@ -94,6 +112,21 @@ impl PacketKey {
     ) -> Option<usize> {
         let len = sealed.len().checked_sub(AEAD_TAG_LEN)?;
         (sealed[len..len + SALT_LEN] == nonce(&self.salt, counter)).then_some(len)
+    }
+
+    /// Measurement only: as [`PacketKey::open`].
+    #[cfg(rhumb_null_cipher)]
+    #[inline]
+    pub(crate) fn open_into(
+        &self,
+        counter: Counter,
+        _: &[u8; RecordHeader::LEN],
+        sealed: &[u8],
+        plaintext: &mut [u8],
+    ) -> Option<usize> {
+        let (ciphertext, tag) = sealed.split_last_chunk::<AEAD_TAG_LEN>()?;
+        plaintext.get_mut(..ciphertext.len())?.copy_from_slice(ciphertext);
+        (tag[..SALT_LEN] == nonce(&self.salt, counter)).then_some(ciphertext.len())
     }
 }
 

@@ -162,31 +162,31 @@ impl ReceiveLane {
         let (clear, sealed) = datagram
             .split_first_chunk_mut::<{ RecordHeader::LEN }>()
             .ok_or(DropReason::Malformed)?;
-        let len = self.open_behind(header, clear, sealed, now)?;
+        let len = self.open_by(header, now, |key| key.open(header.counter, clear, sealed))?;
         Ok(RecordHeader::LEN..RecordHeader::LEN + len)
     }
 
-    /// As [`ReceiveLane::open`], of a header that stands elsewhere; says how many bytes were in it.
+    /// As [`ReceiveLane::open`], by what opens the record with the key of its epoch, and says how
+    /// many bytes were in it.
     #[inline(always)] // As above.
-    pub(crate) fn open_behind(
+    pub(crate) fn open_by(
         &mut self,
         header: RecordHeader,
-        clear: &[u8; RecordHeader::LEN],
-        sealed: &mut [u8],
         now: Instant,
+        open: impl FnOnce(&PacketKey) -> Option<usize>,
     ) -> Result<usize, DropReason> {
         let number = header.counter.packet_number();
         self.window.check(number)?;
         let epoch = header.counter.epoch();
         let opened = if epoch == self.epoch {
-            self.key.open(header.counter, clear, sealed)
+            open(&self.key)
         } else if epoch < self.epoch {
             match &self.previous {
-                Some(key) if epoch + 1 == self.epoch => key.open(header.counter, clear, sealed),
+                Some(key) if epoch + 1 == self.epoch => open(key),
                 _ => return Err(DropReason::EpochOutOfRange),
             }
         } else {
-            self.open_ahead(header.counter, clear, sealed, now)?
+            self.open_ahead(epoch, now, open)?
         };
         let len = opened.ok_or(DropReason::BadSeal)?;
         self.window.update(number);
@@ -220,12 +220,11 @@ impl ReceiveLane {
     #[cold]
     fn open_ahead(
         &mut self,
-        counter: Counter,
-        clear: &[u8; RecordHeader::LEN],
-        sealed: &mut [u8],
+        epoch: u16,
         now: Instant,
+        open: impl FnOnce(&PacketKey) -> Option<usize>,
     ) -> Result<Option<usize>, DropReason> {
-        let steps = counter.epoch() - self.epoch;
+        let steps = epoch - self.epoch;
         if steps > MAX_EPOCHS_AHEAD {
             return Err(DropReason::EpochOutOfRange);
         }
@@ -236,11 +235,11 @@ impl ReceiveLane {
             before = Some(std::mem::replace(&mut secret, next));
         }
         let key = secret.packet_key(self.cipher);
-        let Some(len) = key.open(counter, clear, sealed) else { return Ok(None) };
+        let Some(len) = open(&key) else { return Ok(None) };
         let last = std::mem::replace(&mut self.key, key);
         self.previous = Some(before.map_or(last, |secret| secret.packet_key(self.cipher)));
         self.secret = secret;
-        self.epoch = counter.epoch();
+        self.epoch = epoch;
         self.epoch_began = now;
         Ok(Some(len))
     }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex};
 
+use crate::aead::PacketKey;
 use crate::keys::{EXPORT_LEN, ExportedKeys};
 use crate::lane::{ReceiveLane, SendLane};
 use crate::{Cipher, DropReason};
@@ -60,8 +61,8 @@ impl Records {
         self.sends.seal(RecordKind::Pdu, buffer, now)
     }
 
-    /// Opens in place what stands behind a header, and says how many bytes were sealed. After an
-    /// error the bytes are garbage.
+    /// Opens what stands behind a header to the beginning of `plaintext`, which is at least as long
+    /// as what was sealed, and says how many bytes that are. After an error they are garbage.
     ///
     /// # Errors
     /// When it was opened before, is too old, or was not sealed by the other end.
@@ -69,10 +70,13 @@ impl Records {
     pub fn open(
         &mut self,
         header: RecordHeader,
-        sealed: &mut [u8],
+        sealed: &[u8],
+        plaintext: &mut [u8],
         now: Instant,
     ) -> Result<usize, DropReason> {
-        self.receives.open_behind(header, &header.emit(), sealed, now)
+        let clear = header.emit();
+        let open = |key: &PacketKey| key.open_into(header.counter, &clear, sealed, plaintext);
+        self.receives.open_by(header, now, open)
     }
 
     /// Forgets keys that nothing on its way needs any more; to be called every few seconds.
@@ -109,20 +113,36 @@ mod tests {
         (RecordHeader::parse(&record).unwrap(), record.split_off(RecordHeader::LEN))
     }
 
+    /// What one end makes of a record with room for so many bytes.
+    fn opened(
+        by: &mut Records,
+        (header, record): (RecordHeader, &[u8]),
+        room: usize,
+        now: Instant,
+    ) -> Result<Vec<u8>, DropReason> {
+        let mut plaintext = vec![0xFF; room];
+        let len = by.open(header, record, &mut plaintext, now)?;
+        assert!(plaintext[len..].iter().all(|byte| *byte == 0xFF), "what is behind stays");
+        plaintext.truncate(len);
+        Ok(plaintext)
+    }
+
     #[test]
     fn each_end_opens_what_the_other_one_sealed_once_and_nobody_else_does() {
         let ([mut a, mut b], now) = pair();
         for _ in 0..2 {
             let (header, record) = sealed(&mut a, b"said", now);
             assert!(b.are_of(&header) && !a.are_of(&header));
-            assert!(a.open(header, &mut record.clone(), now).is_err(), "its own");
+            assert!(opened(&mut a, (header, &record), 4, now).is_err(), "its own");
             let mut altered = record.clone();
             altered[2] ^= 1;
-            assert_eq!(b.open(header, &mut altered, now), Err(DropReason::BadSeal));
-            let mut opened = record.clone();
-            assert_eq!(b.open(header, &mut opened, now), Ok(4));
-            assert_eq!(&opened[..4], b"said");
-            assert_eq!(b.open(header, &mut record.clone(), now), Err(DropReason::Replayed));
+            let refused = Err(DropReason::BadSeal);
+            assert_eq!(opened(&mut b, (header, &altered), 4, now), refused);
+            assert_eq!(opened(&mut b, (header, &record), 3, now), refused, "no room");
+            assert_eq!(opened(&mut b, (header, &record[..15]), 4, now), refused, "no seal");
+            assert_eq!(opened(&mut b, (header, &record), 9, now).as_deref(), Ok(&b"said"[..]));
+            let again = opened(&mut b, (header, &record), 4, now);
+            assert_eq!(again, Err(DropReason::Replayed));
             std::mem::swap(&mut a, &mut b);
         }
     }
@@ -132,18 +152,19 @@ mod tests {
         let ([mut a, mut b], now) = pair();
         let late = sealed(&mut a, b"late", now);
         let later = now + crate::EPOCH_LIFETIME;
-        let (header, mut record) = sealed(&mut a, b"next", later);
+        let (header, record) = sealed(&mut a, b"next", later);
         assert_eq!(header.counter.epoch(), 1);
-        assert_eq!(b.open(header, &mut record, later), Ok(4));
+        let open = |b: &mut Records, header, record: &[u8], at| opened(b, (header, record), 4, at);
+        assert_eq!(open(&mut b, header, &record, later).as_deref(), Ok(&b"next"[..]));
         b.tidy(later);
-        assert_eq!(b.open(late.0, &mut late.1.clone(), later), Ok(4));
+        assert_eq!(open(&mut b, late.0, &late.1, later).as_deref(), Ok(&b"late"[..]));
         let later_again = sealed(&mut a, b"", later);
-        assert_eq!(b.open(later_again.0, &mut later_again.1.clone(), later), Ok(0));
+        assert_eq!(open(&mut b, later_again.0, &later_again.1, later), Ok(Vec::new()));
         let late = sealed(&mut a, b"late", later);
         let last = later + crate::EPOCH_LIFETIME;
-        let (header, mut record) = sealed(&mut a, b"last", last);
-        assert_eq!(b.open(header, &mut record, last), Ok(4));
+        let (header, record) = sealed(&mut a, b"last", last);
+        assert_eq!(open(&mut b, header, &record, last).as_deref(), Ok(&b"last"[..]));
         b.tidy(last + crate::EPOCH_LIFETIME);
-        assert!(b.open(late.0, &mut late.1.clone(), last).is_err());
+        assert!(open(&mut b, late.0, &late.1, last).is_err());
     }
 }

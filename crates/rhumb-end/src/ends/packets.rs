@@ -79,15 +79,15 @@ impl Ends {
         let between = self.by_names.get(&(to, from));
         let id = between.and_then(|ids| ids.iter().rev().find(is_of)).copied();
         let id = id.ok_or(DropReason::UnknownRecord)?;
-        let mut buffer = self.spare.pop().unwrap_or_default();
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
         if !self.shares.has_left(&connection.spent, connection.origin.is_stranger()) {
             return Err(DropReason::OverShare);
         }
-        buffer.clear();
-        buffer.extend_from_slice(&body[RecordHeader::LEN..]);
         let Some(records) = &mut connection.records else { return Ok(None) };
-        match records.open(header, &mut buffer, now.instant) {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        // What stands there is written over: only where it was shorter is it filled up.
+        buffer.resize(body.len().saturating_sub(Records::OVERHEAD), 0);
+        match records.open(header, &body[RecordHeader::LEN..], &mut buffer, now.instant) {
             Ok(len) => buffer.truncate(len),
             Err(reason) => {
                 self.drops.count(match reason {
