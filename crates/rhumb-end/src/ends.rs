@@ -108,6 +108,8 @@ pub struct Ends {
     by_handle: Numbered<ConnectionHandle, ConnectionId>,
     /// Those between two names, the newest last.
     by_names: HashMap<(Name, Name), Vec<ConnectionId>>,
+    /// The one that a record was of last.
+    latest_with_record: ConnectionId,
     next_id: u64,
     offers: Offers,
     gate: Gate,
@@ -182,6 +184,7 @@ impl Ends {
             connections: Numbered::default(),
             by_handle: Numbered::default(),
             by_names: HashMap::new(),
+            latest_with_record: ConnectionId(0),
             next_id: 0,
             offers: Offers::default(),
             gate: Gate::new(now.instant),

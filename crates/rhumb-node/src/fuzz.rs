@@ -55,7 +55,7 @@ pub fn ip_runs(data: &[u8]) {
     let made_up = [[&[2], data].concat(), [&[3], data].concat()];
     let mut any = overlay();
     for part in &made_up {
-        any.take((friend, false), part, now, &mut arrived);
+        any.take((friend, false), [&part[..]], now, &mut arrived);
     }
     for one in arrived.drain(..) {
         let Arrived::Piece(piece) = one else { panic!("no packet was sent") };
@@ -75,7 +75,7 @@ pub fn ip_runs(data: &[u8]) {
     let mut overlay = overlay();
     for pair in order.chunks(2) {
         let at = pair.iter().fold(0, |at, byte| at << 8 | usize::from(*byte));
-        overlay.take((friend, false), parts[at % parts.len()], now, &mut arrived);
+        overlay.take((friend, false), [parts[at % parts.len()]], now, &mut arrived);
     }
     for one in arrived {
         let Arrived::Piece(piece) = one else { panic!("no packet was sent") };

@@ -38,9 +38,10 @@ impl Arrivals {
         let mut arrived = Vec::with_capacity(messages.len());
         let now = clock::now().instant;
         let mut overlay = shared.lock();
-        for message in messages {
-            let from = (message.from, message.as_member);
-            overlay.take(from, &message.body, now, &mut arrived);
+        let is_of_one = |a: &Message, b: &Message| (a.from, a.as_member) == (b.from, b.as_member);
+        for of_one in messages.chunk_by(is_of_one) {
+            let from = (of_one[0].from, of_one[0].as_member);
+            overlay.take(from, of_one.iter().map(|it| &*it.body), now, &mut arrived);
         }
         drop(overlay);
         let mut run: Option<Joined<'_>> = None;

@@ -72,13 +72,8 @@ impl Ends {
         now: Now,
     ) -> Result<Option<ConnectionId>, DropReason> {
         let header = RecordHeader::parse(body).map_err(|_| DropReason::Malformed)?;
-        let is_of = |id: &&ConnectionId| {
-            let records = self.connections.get(*id).and_then(|it| it.records.as_ref());
-            records.is_some_and(|records| records.are_of(&header))
-        };
-        let between = self.by_names.get(&(to, from));
-        let id = between.and_then(|ids| ids.iter().rev().find(is_of)).copied();
-        let id = id.ok_or(DropReason::UnknownRecord)?;
+        let id = self.id_of_record((from, to), &header).ok_or(DropReason::UnknownRecord)?;
+        self.latest_with_record = id;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
         if !self.shares.has_left(&connection.spent, connection.origin.is_stranger()) {
             return Err(DropReason::OverShare);
@@ -115,6 +110,19 @@ impl Ends {
             }
         }
         Ok(Some(id))
+    }
+
+    /// The connection between two names whose keys a record is of. Most are of the same as the one
+    /// before, which is found without a look at the names of all.
+    fn id_of_record(&self, names: (Name, Name), header: &RecordHeader) -> Option<ConnectionId> {
+        let is_of = |id: &&ConnectionId| {
+            let of_names = self.connections.get(*id).filter(|it| (it.peer, it.local) == names);
+            let records = of_names.and_then(|it| it.records.as_ref());
+            records.is_some_and(|records| records.are_of(header))
+        };
+        let (from, to) = names;
+        let all = || self.by_names.get(&(to, from))?.iter().rev().find(is_of);
+        Some(&self.latest_with_record).filter(is_of).or_else(all).copied()
     }
 }
 

@@ -279,28 +279,55 @@ impl Overlay {
         Some(icmp::message(from, packet, about.source, trouble))
     }
 
-    /// What this host gets of a datagram that `from` sent, as [`Overlay::incoming`] has it, is
-    /// appended: a part of a run of segments may have others go on that waited for it.
+    /// What this host gets of datagrams that `from` sent, as [`Overlay::incoming`] has it, is
+    /// appended: a part of a run of segments may have others go on that waited for it. Who the
+    /// sender is, is looked at once for all of them.
     pub fn take<'a>(
         &mut self,
         (from, as_member): (Name, bool),
-        datagram: &'a [u8],
+        datagrams: impl IntoIterator<Item = &'a [u8]>,
         now: Instant,
         arrived: &mut Vec<Arrived<'a>>,
     ) {
-        if !runs::is_part(datagram) {
-            let packet = self.incoming((from, as_member), datagram, now);
-            arrived.extend(packet.map(Arrived::Packet));
-            return;
+        let sender = (from, as_member || self.allows(&from));
+        let admitted = self.admit_sender(sender, now);
+        let of_sender = self.known.get_mut(&from.address()).filter(|it| it.name == from);
+        let mut arriving = of_sender.map(|it| std::mem::take(&mut it.arriving));
+        for datagram in datagrams {
+            let outcome = match (admitted, &mut arriving) {
+                (Err(reason), _) => Err(reason),
+                (Ok(()), Some(arriving)) if runs::is_part(datagram) => {
+                    self.admit_part((sender, arriving), datagram, now, arrived)
+                }
+                (Ok(()), _) => self.admit(sender, datagram, now).map(|packet| {
+                    arrived.extend(
+                        packet.inspect(|it| self.received.add(it.len())).map(Arrived::Packet),
+                    );
+                }),
+            };
+            if let Err(reason) = outcome {
+                self.drops.count(reason, 1);
+            }
         }
-        let is_allowed = as_member || self.allows(&from);
+        if let (Some(arriving), Some(known)) = (arriving, self.known.get_mut(&from.address())) {
+            known.arriving = arriving;
+        }
+    }
+
+    /// Appends what a part lets go on, as far as that may come here.
+    fn admit_part<'a>(
+        &mut self,
+        (sender, arriving): ((Name, bool), &mut Arriving),
+        datagram: &'a [u8],
+        now: Instant,
+        arrived: &mut Vec<Arrived<'a>>,
+    ) -> Result<(), DropReason> {
+        let part = Part::parse(datagram).ok_or(DropReason::Malformed)?;
         let (first, mut kept) = (arrived.len(), arrived.len());
-        if let Err(reason) = self.admit_part((from, is_allowed), datagram, now, arrived) {
-            self.drops.count(reason, 1);
-        }
+        let taken = arriving.part(part, now, arrived);
         for at in first..arrived.len() {
             let Arrived::Piece(piece) = &arrived[at] else { continue };
-            match self.admit_packet((from, is_allowed), &Packet::of(piece.head()), now) {
+            match self.admit_packet(sender, &Packet::of(piece.head()), now) {
                 Ok(()) => {
                     self.received.add(piece.head().bytes().len() + piece.len());
                     arrived.swap(kept, at);
@@ -310,19 +337,7 @@ impl Overlay {
             }
         }
         arrived.truncate(kept);
-    }
-
-    fn admit_part<'a>(
-        &mut self,
-        (from, is_allowed): (Name, bool),
-        datagram: &'a [u8],
-        now: Instant,
-        pieces: &mut Vec<Arrived<'a>>,
-    ) -> Result<(), DropReason> {
-        self.admit_sender((from, is_allowed), now)?;
-        let part = Part::parse(datagram).ok_or(DropReason::Malformed)?;
-        let known = self.known.get_mut(&from.address()).ok_or(DropReason::AddressTaken)?;
-        known.arriving.part(part, now, pieces).map_err(|trouble| match trouble {
+        taken.map_err(|trouble| match trouble {
             PartTrouble::Malformed => DropReason::Malformed,
             PartTrouble::GaveWay => DropReason::PartGaveWay,
         })
@@ -336,8 +351,9 @@ impl Overlay {
         datagram: &'a [u8],
         now: Instant,
     ) -> Option<Cow<'a, [u8]>> {
-        let is_allowed = as_member || self.allows(&from);
-        match self.admit((from, is_allowed), datagram, now) {
+        let sender = (from, as_member || self.allows(&from));
+        let admitted = self.admit_sender(sender, now);
+        match admitted.and_then(|()| self.admit(sender, datagram, now)) {
             Ok(packet) => packet.inspect(|packet| self.received.add(packet.len())),
             Err(reason) => {
                 self.drops.count(reason, 1);
@@ -346,13 +362,13 @@ impl Overlay {
         }
     }
 
+    /// What a datagram of a sender that may send here brings.
     fn admit<'a>(
         &mut self,
         (from, is_allowed): (Name, bool),
         datagram: &'a [u8],
         now: Instant,
     ) -> Result<Option<Cow<'a, [u8]>>, DropReason> {
-        self.admit_sender((from, is_allowed), now)?;
         let whole = match datagram {
             [0 | 1, high, low, bytes @ ..] if !bytes.is_empty() => {
                 let half = Half { is_second: datagram[0] == 1, bytes };

@@ -63,9 +63,7 @@ fn give(overlay: &mut Overlay, from: Name, batches: &[&[Vec<u8>]], now: Instant)
     let mut came = Came::default();
     for batch in batches {
         let mut arrived = Vec::new();
-        for part in *batch {
-            overlay.take((from, false), part, now, &mut arrived);
-        }
+        overlay.take((from, false), batch.iter().map(|part| &**part), now, &mut arrived);
         let mut joined: Vec<Joined<'_>> = Vec::new();
         for one in arrived {
             let Arrived::Piece(piece) = one else { panic!("no packet was sent") };
@@ -306,7 +304,7 @@ proptest! {
         let mut overlay = overlay(now);
         let mut arrived = Vec::new();
         let datagram = [&[kind], &bytes[..]].concat();
-        overlay.take((FRIEND, false), &datagram, now, &mut arrived);
+        overlay.take((FRIEND, false), [&datagram[..]], now, &mut arrived);
         for one in arrived {
             if let Arrived::Piece(piece) = one {
                 let from: Ipv6Addr = FRIEND.address();
