@@ -207,6 +207,27 @@ fn packets_are_taken_of_whom_they_are_offered_to_alone_and_of_nobody_who_has_clo
 }
 
 #[test]
+fn packets_of_several_peers_in_turns_are_each_of_its_own() {
+    let (mut world, a, b, of_a) = pair();
+    let c = world.join();
+    world.end(b).offer(Carries::Datagrams, PACKETS, Admits::names([a, c]));
+    let of_c = world.connected(c, b).unwrap();
+    world.run(Duration::from_millis(500));
+    let turns = [(a, of_a), (c, of_c), (c, of_c), (a, of_a), (c, of_c)];
+    for (len, (from, id)) in (1..).zip(turns) {
+        send(&mut world, from, id, &[noise(len)]);
+        world.run(Duration::from_millis(5));
+    }
+    let packets = world.events[&b].iter().filter_map(|event| match event {
+        Event::Packet { id, body, .. } => Some((*id, body.len())),
+        _ => None,
+    });
+    let packets: Vec<_> = packets.collect();
+    let came = packets.into_iter().map(|(id, len)| (world.end(b).names(id).unwrap().1, len));
+    assert_eq!(came.collect::<Vec<_>>(), [(a, 1), (c, 2), (c, 3), (a, 4), (c, 5)]);
+}
+
+#[test]
 fn packets_and_streams_take_turns() {
     let (mut world, a, b, id) = pair();
     let all: Vec<Vec<u8>> = (0..300).map(|_| noise(1300)).collect();
