@@ -1,5 +1,5 @@
-//! Records of entries in memory, for as many names as there is room: a tenth of what a record takes
-//! to read from a file, and a quarter of the memory of an entry in use.
+//! Records of entries in memory, for as many names as there is room: each spares reading it from
+//! the file, and takes a quarter of the memory of an entry in use.
 //!
 //! What was not asked for longest makes room for what is new: each record stands in a queue, and
 //! one that was asked for since its last turn is put behind all others.
@@ -55,7 +55,7 @@ impl Records {
 
     /// Of what nobody asked for: as long as nothing has to give way.
     pub(crate) fn offer(&mut self, name: Name, record: impl FnOnce() -> Vec<u8>) {
-        if self.bytes + LARGE <= self.bound && self.get(&name).is_none() {
+        if self.bytes + LARGE <= self.bound && !self.kept.contains_key(&name) {
             self.insert(name, record());
         }
     }
