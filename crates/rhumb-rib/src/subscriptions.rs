@@ -139,11 +139,13 @@ impl Subscriptions {
         for _ in 0..GIVEN_UP_AT_ONCE {
             let Some((asker, leaving)) = self.leaving.front_mut() else { break };
             let (asker, payer) = (*asker, leaving.payer);
-            match leaving.known.queue.pop().or_else(|| leaving.absent.queue.pop()) {
+            let Asker { known, absent, .. } = leaving;
+            match known.queue.pop().or_else(|| absent.queue.pop()) {
                 Some((name, _)) => {
                     unlink(&mut self.askers_of, &name, &asker);
                     self.count_less(payer, 1);
                 }
+                None if known.until_s.drop_part() || absent.until_s.drop_part() => break,
                 None => _ = self.leaving.pop_front(),
             }
         }
