@@ -4,6 +4,7 @@
 //! everybody on the machine can read.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -44,6 +45,16 @@ impl CqlAddress {
     /// Nodes as `HOST:PORT`.
     pub fn nodes(&self) -> &[String] {
         &self.nodes
+    }
+
+    /// Whether all nodes are on this machine, so that nobody can listen on the way there.
+    pub fn is_on_loopback(&self) -> bool {
+        self.nodes.iter().all(|node| {
+            let host = node.rsplit_once(':').map_or("", |(host, _)| host);
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host == "localhost"
+                || host.parse().is_ok_and(|it: IpAddr| it.to_canonical().is_loopback())
+        })
     }
 
     /// The keyspace: letters, digits and underscores alone, so that it needs no quotes.
@@ -138,6 +149,19 @@ mod tests {
         let nodes = ["a.example:9042", "10.0.0.2:9999", "[2001:db8::1]:9042", "[::1]:7"];
         assert_eq!((address.nodes(), address.keyspace()), (&nodes.map(str::to_owned)[..], "rib_1"));
         assert_eq!(address.to_string().parse(), Ok(address));
+    }
+
+    #[test]
+    fn an_address_is_on_loopback_only_if_all_of_its_nodes_are() {
+        let is_on_loopback = |nodes: &str| {
+            format!("cql://{nodes}/rib").parse::<CqlAddress>().unwrap().is_on_loopback()
+        };
+        for nodes in ["127.0.0.1", "127.0.93.1:7,localhost", "[::1]:7", "[::ffff:127.0.0.1]"] {
+            assert!(is_on_loopback(nodes), "{nodes}");
+        }
+        for nodes in ["10.0.0.1", "127.0.0.1,10.0.0.1", "a.example", "0.0.0.0", "[2001:db8::1]"] {
+            assert!(!is_on_loopback(nodes), "{nodes}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::Consistency;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::changes::Changes;
 use crate::counted::Accounts;
@@ -28,7 +29,7 @@ use crate::metrics::{Kind, Metrics};
 use crate::rows::Seen;
 use crate::schema::{self, Format, Replication};
 use crate::statements::Statements;
-use crate::{Counts, CqlAddress, Credentials, Feed, clocks};
+use crate::{Counts, CqlAddress, Credentials, Feed, TrustAnchors, clocks, greeting};
 
 /// How a cluster is spoken to.
 #[derive(Debug)]
@@ -39,6 +40,9 @@ pub struct Options {
     pub data_centre: Option<String>,
     /// As whom.
     pub credentials: Option<Credentials>,
+    /// Who signs the certificates of nodes. They are spoken to in TLS if there is one, and in plain
+    /// text, the password too, only if there is none.
+    pub trust_anchors: Option<TrustAnchors>,
     /// How many requests may be under way at once.
     pub most_requests: usize,
     /// How long an answer is waited for.
@@ -52,6 +56,7 @@ impl Default for Options {
         Self {
             data_centre: None,
             credentials: None,
+            trust_anchors: None,
             most_requests: DEFAULT_MOST_REQUESTS,
             patience: DEFAULT_PATIENCE,
             hedge: DEFAULT_HEDGE,
@@ -85,8 +90,12 @@ impl Cluster {
     /// Finds the cluster's nodes.
     ///
     /// # Errors
-    /// When none of those that the address names can be reached, or they refuse the user.
+    /// When none of those that the address names can be reached, or they refuse the user;
+    /// [`RibError::StoreNotTrusted`] with a [`TlsFault`](crate::TlsFault) when those that can prove
+    /// not who they are, or do not speak as they are spoken to.
     pub async fn connect(address: &CqlAddress, options: Options) -> Result<Self, RibError> {
+        let anchors = options.trust_anchors.as_ref();
+        let nodes = greeting::answering(address, anchors, options.patience).await?;
         let policy = SimpleSpeculativeExecutionPolicy {
             max_retry_count: HEDGES,
             retry_interval: options.hedge,
@@ -106,7 +115,7 @@ impl Cluster {
             .speculative_execution_policy(Some(Arc::new(policy)))
             .build();
         let mut builder = SessionBuilder::new()
-            .known_nodes(address.nodes())
+            .known_nodes(nodes)
             .default_execution_profile_handle(profile.into_handle())
             .connection_timeout(options.patience)
             .keepalive_interval(KEEP_ALIVE)
@@ -118,7 +127,15 @@ impl Cluster {
         if let Some(credentials) = &options.credentials {
             builder = builder.user(&credentials.user, &credentials.password);
         }
-        let session = builder.build().await.map_err(|error| not_connected(address, error))?;
+        if let Some(anchors) = anchors {
+            // The driver waits without an end for a handshake; a machine that is gone ends it.
+            builder =
+                builder.tls_context(Some(anchors.client())).tcp_keepalive_interval(KEEP_ALIVE);
+        }
+        let session = timeout(START_PATIENCE, builder.build()).await;
+        let session =
+            session.map_err(|error| RibError::StoreTooSlow { source: Box::new(error) })?;
+        let session = session.map_err(|error| not_connected(address, error))?;
         Ok(Self(Arc::new(Inner {
             session: Arc::new(session),
             address: address.clone(),
@@ -269,6 +286,8 @@ const HEDGES: usize = 2;
 /// A node that is silent for twice as long is left out.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const SCHEMA_PATIENCE: Duration = Duration::from_secs(30);
+/// For all that the driver asks of nodes that have answered a moment ago.
+const START_PATIENCE: Duration = Duration::from_secs(30);
 /// One commit takes at most this part of all places, so that reads go on.
 const COMMIT_PART: usize = 4;
 const CLOCKS_DIFFER_S: u64 = 60;

@@ -11,6 +11,8 @@
 //! | [`Cluster`] | the handle: read, commit, count, page through |
 //! | [`Feed`] | what other servers have changed |
 //! | [`CqlAddress`], [`Credentials`] | where the cluster is, and as whom to speak to it |
+//! | [`TrustAnchors`], [`TlsFault`] | whom to believe of its nodes, and why one is not believed |
+//! | `greeting` | which nodes answer, before the driver speaks to any |
 //! | `schema` | the tables, made and checked |
 //! | `clocks` | whether the nodes agree what time it is |
 //! | [`Counts`] | what happened, for metrics |
@@ -26,14 +28,17 @@ mod counted;
 mod entries;
 mod failure;
 mod feed;
+mod greeting;
 mod metrics;
 mod removals;
 mod rows;
 mod schema;
 mod statements;
+mod tls;
 
 pub use address::{CqlAddress, CqlAddressError, Credentials};
 pub use cluster::{Cluster, Options};
 pub use feed::{Feed, Heard};
 pub use metrics::{Counts, Kind};
 pub use schema::Replication;
+pub use tls::{TlsFault, TrustAnchors, TrustAnchorsError};

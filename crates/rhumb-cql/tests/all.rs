@@ -10,4 +10,5 @@ mod partitions;
 mod races;
 mod schema;
 mod suite;
+mod tls;
 mod world;

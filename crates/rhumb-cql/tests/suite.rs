@@ -1,4 +1,4 @@
-//! What every store does, in memory, in a file, and in a cluster.
+//! What every store does, in memory, in a file, in a cluster, and in one that speaks TLS.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use rhumb_rib::{Account, Footprint, Held};
 use rhumb_trust::{Removal, Window};
 use rhumb_wire::{Name, Role};
 
-use crate::world::{AnyStore, BY, Holder, connect, now_s, with_cluster};
+use crate::cassandra::Purpose;
+use crate::world::{AnyStore, BY, Holder, connect, now_s, with_cluster, with_cluster_for};
 
 async fn what_is_committed_is_found(store: &mut AnyStore) {
     let holders = [(); 3].map(|()| Holder::new());
@@ -134,6 +135,14 @@ macro_rules! for_every_store {
         mod cluster {
             $(#[test] fn $test() {
                 super::with_cluster(async |cluster| {
+                    let mut store = super::AnyStore::Cluster(super::connect(cluster).await);
+                    super::$test(&mut store).await;
+                });
+            })*
+        }
+        mod secured {
+            $(#[test] fn $test() {
+                super::with_cluster_for(super::Purpose::Secured, async |cluster| {
                     let mut store = super::AnyStore::Cluster(super::connect(cluster).await);
                     super::$test(&mut store).await;
                 });

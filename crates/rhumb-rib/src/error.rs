@@ -84,6 +84,15 @@ pub enum RibError {
         /// What its driver said.
         source: Cause,
     },
+    /// A node of a store of several machines is there, and does not prove who it is, or does not
+    /// speak as it is spoken to.
+    #[error("node {node} of the store {source}")]
+    StoreNotTrusted {
+        /// As it was named.
+        node: String,
+        /// What it does, and what to do about that.
+        source: Cause,
+    },
     /// Fewer nodes of the store answer than must agree.
     #[error("too few nodes of the store are up to agree; start those that are down: {source}")]
     StoreWithoutQuorum {

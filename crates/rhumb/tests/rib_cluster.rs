@@ -18,7 +18,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) fn with_cluster(test: impl FnOnce(&mut Cassandra)) {
     match cluster(Purpose::Programs) {
-        Ok(mut cluster) => test(cluster.as_mut().expect("a cluster")),
+        Ok(mut cluster) => test(&mut cluster),
         Err(why) => eprintln!("skipped: {why}"),
     }
 }

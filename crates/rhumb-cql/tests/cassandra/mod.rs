@@ -1,22 +1,24 @@
-//! A cluster of three Apache Cassandra nodes, for the tests of this program.
+//! Clusters of Apache Cassandra, for the tests of this program: three nodes, or one that speaks TLS.
 //!
 //! Maven brings the program; the tests skip themselves where Maven or Java is missing. One cluster
-//! serves all tests, one test at a time. Each node is the child of a shell that kills it when this
+//! of a kind serves all tests, one test at a time. Each node is the child of a shell that kills it when this
 //! program ends, however it does; what they stored goes with it, too.
 //!
 //! A plain cluster is on loopback, for programs that a test starts. One for trials asks for a
 //! password; each of its nodes has a clock that can be set, the last one a small disk, and each a
 //! network namespace of its own, so that some can be cut off from others ([`apart`]). What needs
-//! rights that the test lacks is left out, and the tests of it say so.
+//! rights that the test lacks is left out, and the tests of it say so. One that is secured is a
+//! single node on loopback that asks for a password and speaks TLS alone ([`certificates`]).
 
 mod apart;
+pub(crate) mod certificates;
 mod settings;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,19 +29,22 @@ use std::time::{Duration, Instant};
 use rhumb_cql::CqlAddress;
 
 use apart::Apart;
+use certificates::Authority;
 
 pub(crate) const NODES: usize = 3;
 /// User and password of a cluster for trials: whom Cassandra makes itself.
 pub(crate) const USER: &str = "cassandra";
 
-/// Three nodes, or what is left of them.
+/// The nodes of a cluster, or what is left of them.
 pub(crate) struct Cassandra {
     ground: Ground,
     program: Program,
     purpose: Purpose,
     /// Where each node is, if not on loopback.
     apart: Option<Apart>,
-    nodes: [Option<Node>; NODES],
+    nodes: Vec<Option<Node>>,
+    /// Who has signed the nodes' certificates, if they have any.
+    authority: Option<Authority>,
     /// Whether a node has been ended, stopped or cut off since all were up.
     is_disturbed: AtomicBool,
     has_tables: bool,
@@ -54,6 +59,21 @@ pub(crate) enum Purpose {
     Programs,
     /// Tests use it that do to it whatever happens to clusters.
     Trials,
+    /// It speaks TLS alone: one node on loopback, which asks for a password.
+    Secured,
+}
+
+impl Purpose {
+    fn nodes(self) -> usize {
+        match self {
+            Self::Programs | Self::Trials => NODES,
+            Self::Secured => 1,
+        }
+    }
+
+    fn asks_password(self) -> bool {
+        self != Self::Programs
+    }
 }
 
 /// What is run.
@@ -79,19 +99,41 @@ struct Node {
     process: u32,
 }
 
-/// The cluster of this program, or why there is none. Nobody else uses it while this is held. The
-/// thread that asks, and only it, is brought to where the cluster is.
-pub(crate) fn cluster(purpose: Purpose) -> Result<MutexGuard<'static, Option<Cassandra>>, String> {
-    static CLUSTER: Mutex<Option<Cassandra>> = Mutex::new(None);
-    let mut cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
-    match &mut *cluster {
-        Some(cluster) => {
-            cluster.enter();
-            cluster.mend();
+/// The cluster of this program for a purpose, or why there is none. Nobody else uses any cluster
+/// while this is held. The thread that asks, and only it, is brought to where the cluster is.
+pub(crate) fn cluster(purpose: Purpose) -> Result<Turn, String> {
+    static CLUSTERS: Mutex<Vec<Cassandra>> = Mutex::new(Vec::new());
+    let mut clusters = CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = clusters.iter().position(|it| it.purpose == purpose);
+    let at = found.unwrap_or(clusters.len());
+    match found {
+        Some(at) => {
+            clusters[at].enter();
+            clusters[at].mend();
         }
-        None => *cluster = Some(Cassandra::start(Program::find(purpose)?, purpose)),
+        None => clusters.push(Cassandra::start(Program::find(purpose)?, purpose)),
     }
-    Ok(cluster)
+    Ok(Turn { clusters, at })
+}
+
+/// A cluster, while nobody else uses any.
+pub(crate) struct Turn {
+    clusters: MutexGuard<'static, Vec<Cassandra>>,
+    at: usize,
+}
+
+impl Deref for Turn {
+    type Target = Cassandra;
+
+    fn deref(&self) -> &Cassandra {
+        &self.clusters[self.at]
+    }
+}
+
+impl DerefMut for Turn {
+    fn deref_mut(&mut self) -> &mut Cassandra {
+        &mut self.clusters[self.at]
+    }
 }
 
 impl Program {
@@ -173,7 +215,8 @@ impl Cassandra {
             program,
             purpose,
             apart,
-            nodes: Default::default(),
+            nodes: (0..purpose.nodes()).map(|_| None).collect(),
+            authority: (purpose == Purpose::Secured).then(Authority::new),
             is_disturbed: AtomicBool::new(true),
             has_tables: false,
             storage_port: 0,
@@ -184,7 +227,7 @@ impl Cassandra {
             Some(_) => [7000, 9042],
             None => free_ports(),
         };
-        for node in 0..NODES {
+        for node in 0..purpose.nodes() {
             cluster.write_settings(node);
             cluster.start_node(node);
         }
@@ -209,9 +252,14 @@ impl Cassandra {
         }
     }
 
+    /// Who has signed the nodes' certificates, if they speak TLS.
+    pub(crate) fn authority(&self) -> Option<&Authority> {
+        self.authority.as_ref()
+    }
+
     /// Where the cluster is, and a keyspace in it.
     pub(crate) fn address(&self, keyspace: &str) -> CqlAddress {
-        self.address_of(&[0, 1, 2], keyspace)
+        self.address_of(&(0..self.nodes.len()).collect::<Vec<_>>(), keyspace)
     }
 
     /// As [`Self::address`], by these nodes alone.
@@ -232,7 +280,8 @@ impl Cassandra {
         let mut java = Command::new("sh");
         java.args(["-c", SHELL, "sh"]).arg(folder.join("output"));
         java.args(self.apart.iter().flat_map(|apart| apart.prefix(node)));
-        java.args(settings::java(&folder, &self.program.lib, self.program.clock.as_deref()));
+        let clock = self.program.clock.as_deref();
+        java.args(settings::java(&folder, &self.program.lib, clock, self.nodes.len()));
         java.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = java.spawn().expect("a process");
         let mut process = String::new();
@@ -300,12 +349,13 @@ impl Cassandra {
         while same < SETTLED {
             assert!(began.elapsed() < PATIENCE, "{}", self.last_words());
             sleep(Duration::from_millis(250));
-            let logs: Vec<String> = (0..NODES).map(|node| self.log(node)).collect();
+            let nodes = self.nodes.len();
+            let logs: Vec<String> = (0..nodes).map(|node| self.log(node)).collect();
             let changes = logs.iter().map(|log| log.matches(" is now ").count()).sum();
-            let is_up = |node: usize| !self.is_silent(node) && others_up(&logs[node]) == NODES - 1;
-            let knows_user = self.purpose == Purpose::Programs
+            let is_up = |node: usize| !self.is_silent(node) && others_up(&logs[node]) == nodes - 1;
+            let knows_user = !self.purpose.asks_password()
                 || logs.iter().any(|log| log.contains("Created default superuser role"));
-            let is_same = knows_user && (0..NODES).all(is_up) && changes == last;
+            let is_same = knows_user && (0..nodes).all(is_up) && changes == last;
             same = if is_same { same + 1 } else { 0 };
             last = changes;
         }
@@ -317,7 +367,7 @@ impl Cassandra {
         if !self.is_disturbed.load(Ordering::Relaxed) {
             return;
         }
-        for node in 0..NODES {
+        for node in 0..self.nodes.len() {
             self.join_again(node);
             match self.nodes[node].as_mut().map(|node| node.shell.try_wait()) {
                 Some(Ok(None)) => self.go_on(node),
@@ -348,7 +398,7 @@ impl Cassandra {
     }
 
     fn last_words(&self) -> String {
-        let words = (0..NODES).map(|node| {
+        let words = (0..self.nodes.len()).map(|node| {
             let log = self.log(node);
             let lines: Vec<&str> = log.lines().collect();
             let last = lines[lines.len().saturating_sub(10)..].join("\n");
@@ -361,18 +411,25 @@ impl Cassandra {
     fn write_settings(&self, node: usize) {
         let folder = self.node_folder(node);
         fs::create_dir_all(folder.join("data")).expect("a folder");
-        let hosts = [0, 1, 2].map(|node| self.host(node));
-        let asks_password = self.purpose == Purpose::Trials;
+        let hosts: Vec<_> = (0..self.nodes.len()).map(|node| self.host(node)).collect();
         let ports = (self.storage_port, self.cql_port);
-        for (name, text) in settings::files(&folder, node, &hosts, ports, asks_password) {
+        let files = settings::files(&folder, node, &hosts, ports, self.purpose.asks_password());
+        for (name, text) in files {
             fs::write(folder.join(name), text).expect("written");
+        }
+        if let Some(authority) = &self.authority {
+            let pem = authority.sign(&hosts[node], certificates::Valid::Now).pem();
+            fs::write(folder.join(settings::CERTIFICATE), pem).expect("written");
+            let yaml = folder.join("cassandra.yaml");
+            let plain = fs::read_to_string(&yaml).expect("just written");
+            fs::write(yaml, plain + &settings::encryption(&folder)).expect("written");
         }
     }
 }
 
 impl Drop for Cassandra {
     fn drop(&mut self) {
-        (0..NODES).for_each(|node| self.kill(node));
+        (0..self.nodes.len()).for_each(|node| self.kill(node));
     }
 }
 

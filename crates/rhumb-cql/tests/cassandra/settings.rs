@@ -77,8 +77,28 @@ phi_convict_threshold: 12
     [("cassandra.yaml", yaml), ("cassandra-rackdc.properties", rack), ("logback.xml", log)]
 }
 
-/// The command, whose clock can be set if there is one for that.
-pub(crate) fn java(folder: &Path, program: &Path, clock: Option<&Path>) -> Vec<String> {
+/// What is told a node beside that whose clients are to speak TLS.
+pub(crate) fn encryption(folder: &Path) -> String {
+    format!(
+        r#"client_encryption_options:
+  enabled: true
+  optional: false
+  require_client_auth: false
+  keystore: {folder}/{CERTIFICATE}
+  ssl_context_factory:
+    class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
+"#,
+        folder = folder.display()
+    )
+}
+
+/// The command for one of so many nodes, whose clock can be set if there is one for that.
+pub(crate) fn java(
+    folder: &Path,
+    program: &Path,
+    clock: Option<&Path>,
+    nodes: usize,
+) -> Vec<String> {
     let agent = std::fs::read_dir(program).expect("a folder").flatten();
     let agent = agent.map(|file| file.path()).find(|path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("jamm-"))
@@ -87,6 +107,8 @@ pub(crate) fn java(folder: &Path, program: &Path, clock: Option<&Path>) -> Vec<S
     let (agent, folder) = (agent.display(), folder.display());
     let mut words = vec!["java".to_owned()];
     words.extend(OPTIONS.map(str::to_owned));
+    // Whom a password is asked for is known to all.
+    words.push(format!("-Dcassandra.system_auth.default_rf={nodes}"));
     words.extend(EXPORTS.map(|it| format!("--add-exports={it}=ALL-UNNAMED")));
     words.extend(OPENS.map(|it| format!("--add-opens={it}=ALL-UNNAMED")));
     let mut classes = format!("{folder}:{program}/*");
@@ -113,6 +135,8 @@ pub(crate) fn java(folder: &Path, program: &Path, clock: Option<&Path>) -> Vec<S
 const TOKENS: [i64; super::NODES] =
     [-9_223_372_036_854_775_808, -3_074_457_345_618_258_603, 3_074_457_345_618_258_602];
 
+/// A node's key and certificate.
+pub(crate) const CERTIFICATE: &str = "node.pem";
 /// Where a clock reads how many milliseconds it is ahead.
 pub(crate) const CLOCK_SHIFT: &str = "clock";
 pub(crate) const CLOCK_FILE: &str = "ShiftedClock.java";
@@ -156,7 +180,7 @@ public class ShiftedClock implements org.apache.cassandra.utils.Clock {
 }
 "#;
 
-const OPTIONS: [&str; 21] = [
+const OPTIONS: [&str; 20] = [
     "-XX:-CreateCoredumpOnCrash",
     "-Xms384M",
     "-Xmx384M",
@@ -173,9 +197,8 @@ const OPTIONS: [&str; 21] = [
     "-Dcassandra-foreground=yes",
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.ring_delay_ms=1000",
-    // Whom a password is asked for: known to all nodes, soon, and cheap to verify.
+    // Whom a password is asked for: known soon, and cheap to verify.
     "-Dcassandra.superuser_setup_delay_ms=500",
-    "-Dcassandra.system_auth.default_rf=3",
     "-Dcassandra.auth_bcrypt_gensalt_log2_rounds=4",
     "-Dcassandra.consistent.rangemovement=false",
     "-Dcassandra.shutdown_announce_in_ms=0",

@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rhumb_cql::{Cluster, CqlAddress, Credentials, Options, Replication};
+use rhumb_cql::{Cluster, CqlAddress, Credentials, Options, Replication, TrustAnchors};
 use rhumb_rib::store::{Change, RemovalChange, Store};
 use rhumb_rib::{Account, Entry, Held, RibError};
 use rhumb_trust::{Identity, Removal, Window};
@@ -11,6 +11,7 @@ use rhumb_wire::certificate::Locator;
 use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
 use tokio::runtime::Builder;
 
+use super::cassandra::certificates::Authority;
 use super::cassandra::{Cassandra, Purpose, USER, cluster};
 
 /// Who publishes in these tests.
@@ -165,10 +166,15 @@ impl AnyStore {
 
 /// Runs a test against the cluster of this program, in a keyspace with tables; or says why not.
 pub(crate) fn with_cluster(test: impl AsyncFnOnce(&mut Cassandra) + Send) {
+    with_cluster_for(Purpose::Trials, test);
+}
+
+/// As [`with_cluster`], of another kind.
+pub(crate) fn with_cluster_for(purpose: Purpose, test: impl AsyncFnOnce(&mut Cassandra) + Send) {
     // A thread that has been where the cluster is stays there.
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| match cluster(Purpose::Trials) {
-            Ok(mut cluster) => run(cluster.as_mut().expect("started"), test),
+        let run = scope.spawn(|| match cluster(purpose) {
+            Ok(mut cluster) => run(&mut cluster, test),
             Err(reason) => println!("skipped: {reason}"),
         });
         if let Err(panic) = run.join() {
@@ -183,7 +189,8 @@ fn run(cluster: &mut Cassandra, test: impl AsyncFnOnce(&mut Cassandra)) {
     runtime.expect("a runtime").block_on(async {
         if cluster.needs_tables() {
             let made = connect(cluster).await;
-            made.create_schema(&Replication::Nodes(3)).await.expect("tables");
+            let nodes = cluster.address(KEYSPACE).nodes().len() as u8;
+            made.create_schema(&Replication::Nodes(nodes)).await.expect("tables");
         }
         test(cluster).await;
     });
@@ -192,13 +199,16 @@ fn run(cluster: &mut Cassandra, test: impl AsyncFnOnce(&mut Cassandra)) {
 /// Another server of the same cluster. It waits longer than nodes wait for each other: what a test
 /// asks is answered also where the machine has much else to do.
 pub(crate) async fn connect(cluster: &Cassandra) -> Cluster {
-    connect_to(&cluster.address(KEYSPACE)).await
+    let mut options = options();
+    options.patience = PATIENCE;
+    options.trust_anchors = cluster.authority().map(anchors);
+    Cluster::connect(&cluster.address(KEYSPACE), options).await.expect("a connection")
 }
 
 /// As [`connect`], told of some nodes alone.
 pub(crate) async fn connect_to(address: &CqlAddress) -> Cluster {
     let mut options = options();
-    options.patience = Duration::from_secs(15);
+    options.patience = PATIENCE;
     Cluster::connect(address, options).await.expect("a connection")
 }
 
@@ -209,4 +219,11 @@ pub(crate) fn options() -> Options {
     options
 }
 
+/// Believes who has signed by this one.
+pub(crate) fn anchors(authority: &Authority) -> TrustAnchors {
+    TrustAnchors::parse(authority.pem().as_bytes()).expect("a certificate")
+}
+
 pub(crate) const KEYSPACE: &str = "rib";
+/// Longer than nodes wait for each other.
+const PATIENCE: Duration = Duration::from_secs(15);

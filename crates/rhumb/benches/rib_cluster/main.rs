@@ -62,7 +62,6 @@ fn main() {
         }
         Err(reason) => return println!("skipped: {reason}"),
     };
-    let cluster = cluster.as_ref().expect("started");
     conditions.extend([
         ("nodes", "3 of Cassandra 5.0.9, each row at all of them".to_owned()),
         ("rounds", format!("{} of the store, {} of servers", store::ROUNDS, servers::ROUNDS)),
@@ -70,8 +69,8 @@ fn main() {
         ("names", names.to_string()),
     ]);
     let mut report = Report::new(conditions);
-    store::measure(cluster, &mut report);
-    let mut ribs = Ribs::start(cluster, names);
+    store::measure(&cluster, &mut report);
+    let mut ribs = Ribs::start(&cluster, names);
     servers::measure(&mut ribs, &mut report);
     changes::measure(&mut ribs, &mut report);
     death::measure(ribs, &mut report);
