@@ -53,6 +53,7 @@ mod python_client;
 mod receive_rules;
 mod resume;
 mod rib_cluster;
+mod rib_cluster_tls;
 mod rib_conduct;
 mod rib_log;
 mod rib_parent;

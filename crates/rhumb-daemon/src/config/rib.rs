@@ -1,9 +1,12 @@
 //! Where a RIB has its store, what it may take of disk and memory, and how much of that strangers
 //! may.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
-use rhumb_cql::Credentials;
+use rhumb_cql::{Credentials, TrustAnchors};
 use toml::Spanned;
 
 use super::{ConfigFile, DEFAULT_STORE};
@@ -17,6 +20,8 @@ use crate::store::{StoreAt, parse_store};
 pub struct ClusterSettings {
     /// As whom, if the cluster asks for that.
     pub credentials: Option<Credentials>,
+    /// Who signs the certificates of its nodes; they are spoken to in plain text where nobody does.
+    pub trust_anchors: Option<TrustAnchors>,
     /// Whose nodes have to agree; those of all where there is none.
     pub data_centre: Option<String>,
     /// At how many nodes each row is to be, if tables that are missing are to be made.
@@ -60,10 +65,11 @@ impl ConfigFile {
         let raw = &self.raw.rib;
         let is_cluster = matches!(self.store(flags)?, StoreAt::Cluster(_));
         let (file, centre) = (raw.store_credentials.as_ref(), raw.store_data_centre.clone());
-        if !is_cluster && (file.is_some() || centre.is_some() || flags.create_schema.is_some()) {
+        let is_told = file.is_some() || raw.store_ca.is_some() || centre.is_some();
+        if !is_cluster && (is_told || flags.create_schema.is_some()) {
             return Err(Failure::setup_text(
-                "a store in a file has neither tables to make, nor credentials, nor a data centre; \
-                 name a cluster with --store cql://HOST/KEYSPACE",
+                "a store in a file has neither tables to make, nor credentials, nor certificates, \
+                 nor a data centre; name a cluster with --store cql://HOST/KEYSPACE",
             ));
         }
         let read = |path: &PathBuf| {
@@ -75,6 +81,7 @@ impl ConfigFile {
         };
         Ok(ClusterSettings {
             credentials: file.map(read).transpose()?,
+            trust_anchors: raw.store_ca.as_deref().map(trust_anchors).transpose()?,
             data_centre: centre,
             create_schema: flags.create_schema,
         })
@@ -110,6 +117,20 @@ impl ConfigFile {
     }
 }
 
+fn trust_anchors(path: &Path) -> Outcome<TrustAnchors> {
+    let refused = |error: &dyn Display| {
+        Failure::setup_text(format!("store_ca, file {}: {error}", path.display()))
+    };
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_CA_LEN).read_to_end(&mut text));
+    match read.map_err(|error| refused(&error))? as u64 {
+        MAX_CA_LEN => Err(refused(&"longer than any of its kind")),
+        _ => TrustAnchors::parse(&text).map_err(|error| refused(&error)),
+    }
+}
+
+/// Thousands of certificates.
+const MAX_CA_LEN: u64 = 4 << 20;
 /// A million names take 750 MB.
 const DISK_MIB: u64 = 1024;
 /// Half a million subscriptions, 65,536 entries, and the pages of the store.

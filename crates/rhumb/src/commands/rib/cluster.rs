@@ -72,6 +72,14 @@ async fn connect(address: &CqlAddress, settings: &mut ClusterSettings) -> Result
     let mut options = Options::default();
     options.data_centre = settings.data_centre.clone();
     options.credentials = settings.credentials.take();
+    options.trust_anchors = settings.trust_anchors.take();
+    let is_open = options.trust_anchors.is_none() && !address.is_on_loopback();
+    if options.credentials.is_some() && is_open {
+        tracing::warn!(
+            "user and password go to the cluster in plain text, for whoever listens on the way; have \
+             its nodes speak TLS, and name the certificates that sign theirs with `store_ca`"
+        );
+    }
     let cluster = Cluster::connect(address, options).await?;
     if let Some(replicas) = settings.create_schema {
         cluster.create_schema(&Replication::Nodes(replicas)).await?;
