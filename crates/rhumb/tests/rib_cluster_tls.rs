@@ -47,16 +47,16 @@ impl Files {
         fs::set_permissions(self.0.path("password"), Permissions::from_mode(mode)).unwrap();
     }
 
-    fn start(&self) -> (Running, String) {
-        let mut rib =
-            self.0.start(&[&RIB[..], &["--create-schema", "1", "--log", "info"]].concat());
+    fn start(&self, address: &str) -> (Running, String) {
+        let further = ["--listen", address, "--create-schema", "1", "--log", "info"];
+        let mut rib = self.0.start(&[&RIB[..], &further].concat());
         let ready = rib.next_object_within(DEADLINE);
         (rib, remote(&ready))
     }
 
     /// Starts what cannot begin.
     fn run(&self) -> Run {
-        self.0.run(&RIB)
+        self.0.run(&[&RIB[..], &["--listen", "127.0.0.1:0"]].concat())
     }
 }
 
@@ -66,7 +66,7 @@ fn names_are_kept_in_a_cluster_that_speaks_tls_by_the_password_from_the_beginnin
         let store = cluster.address("secured").to_string();
         let files = Files::new(&store, cluster.authority().map(Authority::pem).as_deref());
         let place = &files.0;
-        let (rib, at_rib) = files.start();
+        let (rib, at_rib) = files.start("127.0.0.1:0");
         let (_near, near) = start_router(place, "near.key", &[&at_rib]);
         let (_far, far) = start_router(place, "far.key", &[&at_rib]);
         let mut first = place.start(&["receive", "--router", &near]);
@@ -85,7 +85,9 @@ fn names_are_kept_in_a_cluster_that_speaks_tls_by_the_password_from_the_beginnin
         place.write("ca.pem", &cluster.authority().unwrap().pem());
         files.run().is_refused_with(&["refuses the user or the password"]);
         files.set_password(USER);
-        let (_rib, at_rib) = files.start();
+        // Where it was, so that routers find it.
+        let (_rib, again) = files.start(at_rib.split_once('@').unwrap().1);
+        assert_eq!(again, at_rib);
         let (_late, late) = start_router(place, "late.key", &[&at_rib]);
         wait_until("it is found when all is right again", || answers(place, &name, &late));
     });
@@ -117,7 +119,7 @@ fn what_is_wrong_with_the_files_is_said_before_any_node_is_spoken_to() {
     files.run().is_refused_with(&["password", "USER:PASSWORD"]);
     fs::remove_file(files.0.path("password")).unwrap();
     files.run().is_refused_with(&["no file password"]);
-    let file = [&RIB[..], &["--store", "rib.redb"]].concat();
+    let file = [&RIB[..], &["--listen", "127.0.0.1:0", "--store", "rib.redb"]].concat();
     files.0.run(&file).is_refused_with(&["certificates", "cql://HOST/KEYSPACE"]);
 }
 
@@ -136,7 +138,6 @@ fn a_password_in_plain_text_is_warned_of_unless_it_stays_on_this_machine() {
     assert_eq!(warned(NOBODY, None), 0);
 }
 
-const RIB: [&str; 7] =
-    ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--config", "rib.toml"];
+const RIB: [&str; 5] = ["rib", "--key", "rib.key", "--config", "rib.toml"];
 /// Where no node listens.
 const NOBODY: &str = "cql://127.0.93.77:1/rib";
