@@ -131,9 +131,10 @@ impl TlsFault {
         let certificate = match error {
             TlsError::InvalidCertificate(certificate) => certificate,
             TlsError::InvalidMessage(InvalidMessage::InvalidContentType) => return Self::NotThere,
-            TlsError::AlertReceived(AlertDescription::CertificateRequired) => {
-                return Self::ClientCertificate;
-            }
+            // The second is what TLS 1.2 has for it: there is none of ours that could be bad.
+            TlsError::AlertReceived(
+                AlertDescription::CertificateRequired | AlertDescription::BadCertificate,
+            ) => return Self::ClientCertificate,
             other => return Self::Handshake(other.clone()),
         };
         match certificate {

@@ -12,7 +12,8 @@ use rhumb_rib::RibError;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream, SupportedProtocolVersion};
 
 use crate::cassandra::Purpose;
 use crate::cassandra::certificates::{Authority, Valid};
@@ -74,9 +75,14 @@ fn serve(config: ServerConfig) -> SocketAddr {
 }
 
 /// A server with a certificate of the address that [`serve`] is at.
-fn server(authority: &Authority, valid: Valid, clients: Option<&Authority>) -> ServerConfig {
+fn server(
+    version: &'static SupportedProtocolVersion,
+    authority: &Authority,
+    valid: Valid,
+    clients: Option<&Authority>,
+) -> ServerConfig {
     let builder = ServerConfig::builder_with_provider(default_provider().into());
-    let builder = builder.with_safe_default_protocol_versions().expect("versions");
+    let builder = builder.with_protocol_versions(&[version]).expect("a version");
     let builder = match clients {
         Some(clients) => {
             let mut roots = RootCertStore::empty();
@@ -155,12 +161,17 @@ fn what_is_wrong_with_a_certificate_is_told() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let authority = Authority::new();
-        for valid in [Valid::Formerly, Valid::Later] {
-            let address = address_of(&[serve(server(&authority, valid, None))]);
-            assert_eq!(fault(&address, Some(&authority)).await, TlsFault::Time, "{valid:?}");
+        for version in [&TLS12, &TLS13] {
+            let fault = async |valid, clients| {
+                let server = server(version, &authority, valid, clients);
+                fault(&address_of(&[serve(server)]), Some(&authority)).await
+            };
+            for valid in [Valid::Formerly, Valid::Later] {
+                assert_eq!(fault(valid, None).await, TlsFault::Time, "{valid:?}, {version:?}");
+            }
+            let asked = fault(Valid::Now, Some(&authority)).await;
+            assert_eq!(asked, TlsFault::ClientCertificate, "{version:?}");
         }
-        let address = address_of(&[serve(server(&authority, Valid::Now, Some(&authority)))]);
-        assert_eq!(fault(&address, Some(&authority)).await, TlsFault::ClientCertificate);
     });
 }
 
