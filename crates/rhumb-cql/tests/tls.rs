@@ -48,7 +48,8 @@ fn relay(to: String) -> SocketAddr {
         for near in listener.incoming().flatten() {
             let Ok(far) = TcpStream::connect(&to) else { return };
             for (from, into) in [(&near, &far), (&far, &near)] {
-                let (mut from, mut into) = (from.try_clone().unwrap(), into.try_clone().unwrap());
+                let copies = [from, into].map(|it| it.try_clone().expect("a socket"));
+                let [mut from, mut into] = copies;
                 spawn(move || {
                     let _ = std::io::copy(&mut from, &mut into);
                     let _ = into.shutdown(Shutdown::Both);

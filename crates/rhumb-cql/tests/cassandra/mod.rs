@@ -1,8 +1,9 @@
-//! Clusters of Apache Cassandra, for the tests of this program: three nodes, or one that speaks TLS.
+//! Clusters of Apache Cassandra, for the tests of this program: of three nodes, or of one that
+//! speaks TLS.
 //!
 //! Maven brings the program; the tests skip themselves where Maven or Java is missing. One cluster
-//! of a kind serves all tests, one test at a time. Each node is the child of a shell that kills it when this
-//! program ends, however it does; what they stored goes with it, too.
+//! of a kind serves all tests, one test at a time. Each node is the child of a shell that kills it
+//! when this program ends, however it does; what they stored goes with it, too.
 //!
 //! A plain cluster is on loopback, for programs that a test starts. One for trials asks for a
 //! password; each of its nodes has a clock that can be set, the last one a small disk, and each a
