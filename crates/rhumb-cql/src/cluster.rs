@@ -25,11 +25,12 @@ use tokio::time::timeout;
 use crate::changes::Changes;
 use crate::counted::Accounts;
 use crate::failure::{not_connected, other};
+use crate::greeting::{self, Greeter};
 use crate::metrics::{Kind, Metrics};
 use crate::rows::Seen;
 use crate::schema::{self, Format, Replication};
 use crate::statements::Statements;
-use crate::{Counts, CqlAddress, Credentials, Feed, TrustAnchors, clocks, greeting};
+use crate::{Counts, CqlAddress, Credentials, Feed, TrustAnchors, clocks};
 
 /// How a cluster is spoken to.
 #[derive(Debug)]
@@ -127,10 +128,12 @@ impl Cluster {
         if let Some(credentials) = &options.credentials {
             builder = builder.user(&credentials.user, &credentials.password);
         }
-        if let Some(anchors) = anchors {
-            // The driver waits without an end for a handshake; a machine that is gone ends it.
-            builder =
-                builder.tls_context(Some(anchors.client())).tcp_keepalive_interval(KEEP_ALIVE);
+        if let Some(anchors) = &options.trust_anchors {
+            let greeter = Greeter { anchors: anchors.clone(), patience: options.patience };
+            builder = builder
+                .tls_context(Some(anchors.client()))
+                .tcp_keepalive_interval(KEEP_ALIVE)
+                .address_translator(Arc::new(greeter));
         }
         let session = timeout(START_PATIENCE, builder.build()).await;
         let session =

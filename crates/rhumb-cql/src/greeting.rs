@@ -3,17 +3,23 @@
 //!
 //! The driver waits without an end for a handshake, and tells neither which node failed nor why it
 //! ended a connection. So nothing but `OPTIONS`, which everybody may ask, is sent here, and nodes
-//! that do not answer it are left out: the driver hears of them from the others.
+//! that do not answer it are left out: the driver hears of them from the others. Those that it
+//! hears of are greeted, too, each time before it connects ([`Greeter`]).
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use rhumb_rib::RibError;
 use rustls::pki_types::ServerName;
+use scylla::errors::TranslationError;
+use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::CqlAddress;
@@ -72,6 +78,32 @@ impl From<io::Error> for Silence {
             Ok(fault) => Self::Fault(fault),
             Err(error) => Self::Away(error),
         }
+    }
+}
+
+/// Greets a node before the driver connects to it by TLS: else one that hangs would keep the driver
+/// from beginning, and from looking at the cluster again.
+pub(crate) struct Greeter {
+    pub(crate) anchors: TrustAnchors,
+    pub(crate) patience: Duration,
+}
+
+#[async_trait]
+impl AddressTranslator for Greeter {
+    /// Translates nothing: it is what the driver asks before each connection.
+    async fn translate_address(
+        &self,
+        peer: &UntranslatedPeer,
+    ) -> Result<SocketAddr, TranslationError> {
+        let address = peer.untranslated_address();
+        let node = address.to_string();
+        let told = match timeout(self.patience, greet(&node, Some(self.anchors.clone()))).await {
+            Ok(Err(Silence::Fault(fault))) => Err(io::Error::other(fault)),
+            Ok(Err(Silence::Away(error))) => Err(error),
+            Ok(Ok(())) => Ok(address),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        told.map_err(|error| TranslationError::IoError(Arc::new(error)))
     }
 }
 

@@ -13,10 +13,14 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream, SupportedProtocolVersion};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig, ServerConnection, Stream, SupportedProtocolVersion,
+};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
 
-use crate::cassandra::Purpose;
 use crate::cassandra::certificates::{Authority, Valid};
+use crate::cassandra::{Cassandra, Purpose, USER};
 use crate::world::{anchors, connect_to, options, with_cluster, with_cluster_for};
 
 /// Why no node of an address is spoken to, if these certificates are believed.
@@ -143,6 +147,41 @@ fn nodes_that_cannot_be_spoken_to_keep_nobody_from_the_others() {
         options.trust_anchors = cluster.authority().map(anchors);
         Cluster::connect(&all, options).await.unwrap().check_schema().await.unwrap();
     });
+}
+
+#[test]
+fn a_node_of_the_cluster_that_hangs_keeps_no_server_from_beginning() {
+    with_cluster_for(Purpose::Secured, async |cluster| {
+        let address = cluster.address("rib");
+        let (_, port) = address.nodes()[0].split_once(':').unwrap();
+        // A node of which the real one says that it is there.
+        let silent = TcpListener::bind(format!("127.0.93.9:{port}")).unwrap();
+        let session = session(cluster).await;
+        let write = "INSERT INTO system.peers (peer, rpc_address, host_id, data_center, rack, tokens, \
+             release_version) VALUES ('127.0.93.9', '127.0.93.9', uuid(), 'dc1', 'r9', {'7'}, '5.0.9')";
+        session.query_unpaged(write, ()).await.unwrap();
+        let mut options = options();
+        options.trust_anchors = cluster.authority().map(anchors);
+        let begun = Cluster::connect(&address, options).await;
+        let is_tried = silent.set_nonblocking(true).and_then(|()| silent.accept()).is_ok();
+        let write = "DELETE FROM system.peers WHERE peer = '127.0.93.9'";
+        session.query_unpaged(write, ()).await.unwrap();
+        begun.unwrap().check_schema().await.unwrap();
+        assert!(is_tried);
+    });
+}
+
+/// The driver's own, to write what no server would.
+async fn session(cluster: &Cassandra) -> Session {
+    let mut roots = RootCertStore::empty();
+    let authority = cluster.authority().expect("it speaks TLS");
+    roots.add(CertificateDer::from(authority.certificate().to_vec())).expect("a root");
+    let builder = ClientConfig::builder_with_provider(default_provider().into());
+    let builder = builder.with_safe_default_protocol_versions().expect("versions");
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    let session = SessionBuilder::new().known_nodes(cluster.address("rib").nodes());
+    let session = session.user(USER, USER).tls_context(Some(Arc::new(config)));
+    session.build().await.expect("a connection")
 }
 
 #[test]
