@@ -12,8 +12,8 @@
 //! turns; waiting times are those of all look-ups of a run at half the rate of the same run.
 //!
 //! Run by `cargo xtask bench rib embedded`; `--json` prints one object, `--names=N` puts another
-//! number in the place of ten million, `--memory=N` so many GiB for each directory in the place of
-//! what holds all records. Takes about ten minutes, 8 GB of disk, and 10 GB of memory.
+//! number in the place of ten million, `--memory=N` so many GiB in the place of what holds all
+//! records. Takes about twelve minutes, 8 GB of disk, and 16 GB of memory.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 

@@ -135,7 +135,7 @@ impl<S: Store> Rib<S> {
         self.abandoned.pop()
     }
 
-    /// Does whatever is to be done with the domain around, for the log, and of those who left, after
+    /// Does whatever is to be done with the domain around, for the log, and of who left, after
     /// anything happened.
     pub fn advance(&mut self, now: Now) {
         while let Some((told, holds)) = self.beyond.as_mut().and_then(|it| it.verified.pop_front())

@@ -12,16 +12,15 @@ use std::sync::Arc;
 use rhumb_wire::Name;
 
 use super::doubts::Doubts;
-use super::records::Records;
+use super::recent::Recent;
 use super::{Answer, Change, Doubt, Read, Store};
-use crate::generations::Generations;
 use crate::{Account, Entry, Held, RibError};
 
 pub(crate) struct Cached<S> {
     store: S,
-    hot: Generations<Name, Arc<Entry>>,
+    hot: Recent<Arc<Entry>>,
     /// None of a store elsewhere, which others change.
-    records: Option<Records>,
+    records: Option<Recent<Box<[u8]>>>,
     doubts: Doubts,
     /// What was asked for since the last look, and is not at hand.
     missed: Vec<Read>,
@@ -33,18 +32,18 @@ impl<S: Store> Cached<S> {
     /// With room for so many entries, and so many bytes of records.
     pub(crate) fn new(mut store: S, entries: usize, bytes: usize) -> Self {
         let is_elsewhere = store.awaited().is_some();
-        let hot = Generations::new(entries.max(if is_elsewhere { LEAST_AWAITED } else { 0 }));
-        let records = (!is_elsewhere).then(|| Records::new(bytes));
+        let hot = Recent::new(entries.max(if is_elsewhere { LEAST_AWAITED } else { 0 }), 1);
+        let records = (!is_elsewhere).then(|| Recent::new(bytes, RECORD_PLACE));
         Self { store, hot, records, doubts: Doubts::new(), missed: Vec::new(), uses: [0; 2] }
     }
 
     pub(crate) fn entry(&mut self, name: &Name) -> Result<Option<Arc<Entry>>, RibError> {
-        if let Some(entry) = self.hot.get_mut(name) {
+        if let Some(entry) = self.hot.get(name) {
             self.uses[0] += 1;
             return Ok(Some(entry.clone()));
         }
         let record = self.records.as_mut().and_then(|records| records.get(name));
-        let entry = match record.and_then(Entry::decode) {
+        let entry = match record.and_then(|record| Entry::decode(record)) {
             Some(entry) => {
                 self.uses[0] += 1;
                 entry
@@ -53,15 +52,20 @@ impl<S: Store> Cached<S> {
                 self.uses[1] += 1;
                 let entry = self.store.entry(name);
                 let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
-                if let Some(records) = &mut self.records {
-                    records.insert(*name, entry.encode());
-                }
+                self.record(*name, &entry);
                 entry
             }
         };
         let entry = Arc::new(entry);
-        self.hot.insert(*name, entry.clone());
+        self.hot.insert(*name, entry.clone(), 0);
         Ok(Some(entry))
+    }
+
+    fn record(&mut self, name: Name, entry: &Entry) {
+        let Some(records) = &mut self.records else { return };
+        let record = entry.encode().into_boxed_slice();
+        let len = record.len();
+        records.insert(name, record, len);
     }
 
     /// The first name that begins so.
@@ -80,9 +84,11 @@ impl<S: Store> Cached<S> {
     ) -> Result<Vec<(Name, Entry)>, RibError> {
         let entries = self.store.entries_after(after, limit);
         let entries = self.noting(Read::After(after, limit), entries)?;
-        if let Some(records) = &mut self.records {
-            // Whoever goes through the store fills what room there is.
-            entries.iter().for_each(|(name, entry)| records.offer(*name, || entry.encode()));
+        // Whoever goes through the store fills what room there is.
+        for (name, entry) in &entries {
+            if self.records.as_ref().is_some_and(|it| it.has_room(name, LARGE_RECORD)) {
+                self.record(*name, entry);
+            }
         }
         Ok(entries)
     }
@@ -127,7 +133,7 @@ impl<S: Store> Cached<S> {
                 let Read::Entry(name) = read else { return Taken::Old };
                 let holds = awaited.take_end(&read);
                 if holds {
-                    self.hot.insert(name, Arc::new(*entry));
+                    self.hot.insert(name, Arc::new(*entry), 0);
                 }
                 holds
             }
@@ -135,9 +141,7 @@ impl<S: Store> Cached<S> {
         };
         match read {
             _ if !holds => Taken::Old,
-            Read::Entry(name)
-                if self.doubts.compare(name, self.hot.get_mut(&name).map(|it| &*it)) =>
-            {
+            Read::Entry(name) if self.doubts.compare(name, self.hot.get(&name)) => {
                 Taken::News(name)
             }
             _ => Taken::AsKnown,
@@ -151,10 +155,8 @@ impl<S: Store> Cached<S> {
             self.doubts.forget(name);
             match after {
                 Some(entry) if is_written && !unwritten.contains(name) => {
-                    self.hot.insert(*name, Arc::new(entry.clone()));
-                    if let Some(records) = &mut self.records {
-                        records.insert(*name, entry.encode());
-                    }
+                    self.hot.insert(*name, Arc::new(entry.clone()), 0);
+                    self.record(*name, entry);
                 }
                 // After a failure it is not known which state the
                 // store is in, so nothing may be remembered.
@@ -171,7 +173,7 @@ impl<S: Store> Cached<S> {
     /// Somebody else changes what is stored of a name, and that is told for the first time or
     /// again. What is in memory of it counts no longer, unless the change has been read.
     pub(crate) fn doubt(&mut self, name: &Name, is_first: bool, now_s: u64) -> Doubt {
-        let held = self.hot.get_mut(name).cloned();
+        let held = self.hot.get(name).cloned();
         let doubt = match is_first {
             true => self.doubts.begin(*name, held, now_s),
             false => self.doubts.go_on(*name, held, now_s),
@@ -214,5 +216,9 @@ pub(crate) enum Taken {
     News(Name),
 }
 
+/// What a record takes besides its bytes: in the map, in the queue, and where it is.
+const RECORD_PLACE: usize = 160;
+/// Room for any record but the rarest.
+const LARGE_RECORD: usize = 2048;
 /// What is read for one request has to be at hand together.
 const LEAST_AWAITED: usize = 1 << 12;

@@ -15,7 +15,7 @@ mod cached;
 mod doubts;
 pub mod embedded;
 pub mod memory;
-mod records;
+mod recent;
 
 pub use awaited::Awaited;
 pub use backup::{Copied, restore};

@@ -1,7 +1,7 @@
 //! What two RIBs over one cluster serve, next to one: look-ups of popular names, and two renewals
 //! for three of them, which is what `docs/scale.md` comes to. Renewals come from all names alike:
-//! a lease ends when it ends, however often its name is asked for. Of two RIBs each has the renewals
-//! of half of the names, as of half of the routers, and is asked for all.
+//! a lease ends when it ends, however often its name is asked for. Of two RIBs each has the
+//! renewals of half of the names, as of half of the routers, and is asked for all.
 //!
 //! One RIB is asked in one half of a round, and both in the other half, with as much under way at
 //! each. Counted is what is answered for a second of the RIBs' processes. Two RIBs hear of each
