@@ -60,6 +60,8 @@ const ROUNDS: usize = 5;
 /// system's time, and on a virtual machine its host's as well.
 const WARM: Duration = Duration::from_secs(25);
 const SLICE: Duration = Duration::from_secs(2);
+/// A session ends after seconds of silence.
+const KEEP_EVERY: Duration = Duration::from_millis(200);
 /// Look-ups under way at once when as many as possible are asked.
 const WINDOW: usize = 512;
 /// And between two looks at what was answered, when they come at a rate.
@@ -76,22 +78,24 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder for the stores");
     // A tenth of them, as one million is of ten.
     let mut worlds = [many / 10, many].map(|names| World::new(folder.path(), names, memory << 30));
-    for world in &mut worlds {
-        world.connect();
-        world.ask_for_all();
-        world.connect();
-        world.ask_for(WARM);
+    worlds.iter_mut().for_each(World::connect);
+    for at in 0..worlds.len() {
+        let (world, other) = with_other(&mut worlds, at);
+        world.ask_for_all(other);
+        world.ask_for(WARM, other);
     }
     let mut seen: HashMap<(&str, usize), Vec<f64>> = HashMap::new();
     for _ in 0..ROUNDS {
-        for world in &mut worlds {
-            for (what, value) in world.round() {
+        for at in 0..worlds.len() {
+            let (world, other) = with_other(&mut worlds, at);
+            for (what, value) in world.round(other) {
                 seen.entry((what, world.names.len())).or_default().push(value);
             }
         }
     }
     let half = median(seen[&("per_wall_s", worlds[0].names.len())].iter().copied()) / 2.0;
-    let waits = worlds[0].waits(half);
+    let (world, other) = with_other(&mut worlds, 0);
+    let waits = world.waits(half, other);
     let published = published_per_cpu_s(folder.path());
     conditions.push(("rounds", ROUNDS.to_string()));
     conditions.push(("memory_gib", memory.to_string()));
@@ -168,6 +172,12 @@ fn print(json: bool, conditions: &[(&str, String)], figures: &[(&str, f64)], tar
     );
 }
 
+/// One of the two, and the other one.
+fn with_other(worlds: &mut [World; 2], at: usize) -> (&mut World, &mut World) {
+    let [few, many] = worlds;
+    if at == 0 { (few, many) } else { (many, few) }
+}
+
 /// A store of so many names, the directory over it, and who asks.
 struct World {
     names: Vec<Name>,
@@ -176,6 +186,7 @@ struct World {
     client: Client,
     random: StdRng,
     sealing_s: f64,
+    kept_at: Instant,
 }
 
 impl World {
@@ -192,7 +203,8 @@ impl World {
         let serving = Serving::start(server.expect("a server"));
         let client = Client::connect(serving.address, name);
         let sealing_s = sealing_s();
-        Self { names, store, serving, client, random: StdRng::seed_from_u64(1), sealing_s }
+        let (random, kept_at) = (StdRng::seed_from_u64(1), Instant::now());
+        Self { names, store, serving, client, random, sealing_s, kept_at }
     }
 
     /// A name, the one of rank r as often as 1 / r.
@@ -202,17 +214,26 @@ impl World {
         self.names[rank.min(self.names.len() - 1)]
     }
 
-    /// Begins a session anew: one that is not used ends while the other world has its turn.
+    /// Begins a session anew: that of a world ends while the other one is filled.
     fn connect(&mut self) {
         self.client = Client::connect(self.serving.address, self.client.rib);
     }
 
-    fn round(&mut self) -> [(&'static str, f64); 3] {
-        self.connect();
-        // What grows with a session has grown.
-        self.ask_for(SLICE / 4);
+    /// Asks for something now and then, so that the session stays while the other world has its
+    /// turn, with all that a session grows by.
+    fn keep(&mut self) {
+        if self.kept_at.elapsed() >= KEEP_EVERY {
+            self.kept_at = Instant::now();
+            let name = self.popular();
+            self.client.ask(name);
+            self.client.exchange(Duration::ZERO);
+        }
+    }
+
+    fn round(&mut self, other: &mut Self) -> [(&'static str, f64); 3] {
+        self.ask_for(SLICE / 4, other);
         let (cpu_before, begin) = (self.serving.cpu(), Instant::now());
-        let answered = self.ask_for(SLICE) as f64;
+        let answered = self.ask_for(SLICE, other) as f64;
         let (cpu, wall) = (self.serving.cpu() - cpu_before, begin.elapsed().as_secs_f64());
         let read_s = self.bare_read_s();
         let bare = 1.0 / (read_s + self.sealing_s);
@@ -220,18 +241,19 @@ impl World {
     }
 
     /// Asks for each name once, as a directory has them all in memory that runs for long.
-    fn ask_for_all(&mut self) {
+    fn ask_for_all(&mut self, other: &mut Self) {
         let mut unasked = self.names.iter();
         while unasked.len() > 0 || !self.client.under_way.is_empty() {
             let room = WINDOW - self.client.under_way.len();
             unasked.by_ref().take(room).for_each(|name| self.client.ask(*name));
+            other.keep();
             self.client.exchange(Duration::from_millis(20));
             self.client.give_up_after(Duration::from_millis(500));
         }
     }
 
     /// Asks as fast as it is answered; returns how many were.
-    fn ask_for(&mut self, time: Duration) -> usize {
+    fn ask_for(&mut self, time: Duration, other: &mut Self) -> usize {
         let begin = Instant::now();
         let mut answered = 0;
         while begin.elapsed() < time {
@@ -241,6 +263,7 @@ impl World {
             }
             answered += self.client.exchange(Duration::from_millis(20)).len();
             self.client.give_up_after(Duration::from_millis(500));
+            other.keep();
         }
         answered
     }
@@ -258,9 +281,9 @@ impl World {
     }
 
     /// How long look-ups take that come at this rate.
-    fn waits(&mut self, per_s: f64) -> Waits {
-        self.connect();
-        self.ask_for(SLICE);
+    fn waits(&mut self, per_s: f64, other: &mut Self) -> Waits {
+        self.ask_for(SLICE, other);
+        self.client.under_way.clear();
         let before = self.serving.turns();
         let begin = Instant::now();
         let (mut sent, mut waited) = (0u64, Vec::new());
@@ -274,6 +297,7 @@ impl World {
             }
             sent = now_sent;
             waited.extend(self.client.exchange(Duration::from_micros(50)));
+            other.keep();
         }
         let begin = Instant::now();
         while !self.client.under_way.is_empty() && begin.elapsed() < SLICE {
