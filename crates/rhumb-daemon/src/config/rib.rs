@@ -133,7 +133,7 @@ fn trust_anchors(path: &Path) -> Outcome<TrustAnchors> {
 const MAX_CA_LEN: u64 = 4 << 20;
 /// A million names take 750 MB.
 const DISK_MIB: u64 = 1024;
-/// Half a million subscriptions, 65,536 entries, and the pages of the store.
+/// Half a million subscriptions, records of 330,000 names, and the pages of the store.
 const MEMORY_MIB: u64 = 512;
 /// Half: who is admitted finds as much again, whatever strangers do.
 const STRANGERS_PERCENT: u64 = 50;
