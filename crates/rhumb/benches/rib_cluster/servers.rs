@@ -1,7 +1,6 @@
 //! What two RIBs over one cluster serve, next to one: look-ups of popular names, and two renewals
 //! for three of them, which is what `docs/scale.md` comes to. Renewals come from all names alike:
-//! a lease ends when it ends, however often its name is asked for. Of two RIBs each has the
-//! renewals of half of the names, as of half of the routers, and is asked for all.
+//! a lease ends when it ends, however often its name is asked for.
 //!
 //! One RIB is asked in one half of a round, and both in the other half, with as much under way at
 //! each. Counted is what is answered for a second of the RIBs' processes. Two RIBs hear of each
@@ -162,14 +161,12 @@ impl Ribs {
         let mut under_way = vec![HashMap::<RequestId, Instant>::new(); clients.len()];
         let (began, mut answered, mut turn) = (Instant::now(), 0, 0usize);
         while began.elapsed() < SLICE {
-            let ribs = clients.len();
-            for (rib, (client, under_way)) in clients.iter_mut().zip(&mut under_way).enumerate() {
+            for (client, under_way) in clients.iter_mut().zip(&mut under_way) {
                 while under_way.len() < WINDOW {
                     turn += 1;
                     let body = match turn % 5 {
                         0 | 2 => {
-                            let of_rib = self.holders.len() / ribs;
-                            let holder = ribs * self.random.random_range(0..of_rib) + rib;
+                            let holder = self.random.random_range(0..self.holders.len());
                             self.order(holder)
                         }
                         _ => {
