@@ -471,9 +471,7 @@ impl<S: Store> Rib<S> {
         };
         if let Some(RibResponseBody::Changed { certificates, .. }) = &change {
             // Who asked when there was nothing to tell hears from now on as if it asked now.
-            for certificate in certificates {
-                self.subscriptions.add(subscriber, certificate.issuer, now_s);
-            }
+            self.subscriptions.add_issuers(subscriber, certificates, now_s);
             return change;
         }
         let entry = self.store.entry(&subject).ok().flatten()?;
@@ -576,9 +574,7 @@ impl<S: Store> Rib<S> {
         trail: Trail,
         now_s: u64,
     ) -> Outcome {
-        for certificate in &trail.certificates {
-            self.subscriptions.add(asker.subscriber(), certificate.issuer, now_s);
-        }
+        self.subscriptions.add_issuers(asker.subscriber(), &trail.certificates, now_s);
         let Trail { metadata, certificates } = trail;
         let body = RibResponseBody::Found { name, level: 0, metadata, certificates };
         self.found(RibResponse { id, body })

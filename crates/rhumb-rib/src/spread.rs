@@ -74,7 +74,7 @@ impl<K: Eq + Hash, V> Spread<K, V> {
 
 /// With half a million keys each of them doubles at two thousand.
 const PARTS: usize = 256;
-/// To spread these takes a tenth of a millisecond.
+/// These are hashed once more in one turn.
 const MOST_IN_ONE: usize = 1024;
 
 #[cfg(test)]

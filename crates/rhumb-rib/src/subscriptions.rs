@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_link::Source;
 use rhumb_trust::CLOCK_SKEW_S;
-use rhumb_wire::Name;
+use rhumb_wire::{Certificate, Name};
 
 use crate::entry::MAX_LIFETIME_S;
 use crate::pieces::Pieces;
@@ -91,6 +91,11 @@ impl Subscriptions {
     pub(crate) fn add(&mut self, subscriber: Subscriber, name: Name, now_s: u64) {
         let until_s = now_s.saturating_add(KNOWN_FOR_S);
         self.enter(subscriber, name, until_s, now_s, Kind::Known);
+    }
+
+    /// Somebody was told these statements, and is to hear when any of their issuers says another.
+    pub(crate) fn add_issuers(&mut self, subscriber: Subscriber, told: &[Certificate], now_s: u64) {
+        told.iter().for_each(|certificate| self.add(subscriber, certificate.issuer, now_s));
     }
 
     /// Somebody was told that `name` is absent.
@@ -332,7 +337,7 @@ const ABSENT_FOR_S: u64 = 60;
 const PARTS: usize = 8;
 /// Bounds the work of one new subscription.
 const MAX_STEPS: usize = 8;
-/// A tenth of a millisecond.
+/// Each is looked for in two maps.
 const GIVEN_UP_AT_ONCE: usize = 512;
 /// Half a million in a second.
 const GIVE_UP_EVERY: Duration = Duration::from_millis(1);

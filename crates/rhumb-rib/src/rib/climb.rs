@@ -80,9 +80,7 @@ impl<S: Store> Rib<S> {
         now_s: u64,
     ) -> Outcome {
         let Remembered { level, metadata, certificates } = what;
-        for certificate in &certificates {
-            self.subscriptions.add(asker.subscriber(), certificate.issuer, now_s);
-        }
+        self.subscriptions.add_issuers(asker.subscriber(), &certificates, now_s);
         if certificates.is_empty() {
             self.subscriptions.add(asker.subscriber(), name, now_s);
         }
