@@ -114,7 +114,7 @@ impl Device {
     /// When somebody has its port of the node, or there are no threads.
     pub fn carry<T>(self, node: &Node) -> Outcome<impl Future<Output = Outcome<T>> + use<T>> {
         let Self { tun, shared, identity, ribs, asks_as_itself, allow } = self;
-        let port = node.bind(PORT, shared.lock().senders()).map_err(Failure::setup)?;
+        let port = node.bind_packets(shared.lock().senders()).map_err(Failure::setup)?;
         let mut routes = begin_routes(node, &shared, &allow)?;
         let wake = Wake::new().map_err(Failure::setup)?;
         let to_host = tun.again().map_err(Failure::setup)?;

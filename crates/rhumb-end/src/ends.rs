@@ -4,6 +4,7 @@
 //! be those that the connection is between, so that a copy under another name, or a redirected one,
 //! touches nothing. A first packet is judged before any key is made for it ([`crate::gate`]).
 
+mod arrived;
 mod begin;
 mod event;
 mod lately;
@@ -38,6 +39,7 @@ use crate::offers::Offers;
 use crate::packets::Waiting;
 use crate::shares::Shares;
 use crate::{Admits, Carries, DropReason, Drops, EndError};
+use arrived::Arrived;
 use lately::Lately;
 
 pub use event::Event;
@@ -123,8 +125,7 @@ pub struct Ends {
     events: VecDeque<Event>,
     drops: Drops,
     scratch: Vec<u8>,
-    /// Buffers for packets to come.
-    spare: Vec<Vec<u8>>,
+    arrived: Arrived,
 }
 
 impl Config {
@@ -196,7 +197,7 @@ impl Ends {
             events: VecDeque::new(),
             drops: Drops::default(),
             scratch: Vec::new(),
-            spare: Vec::new(),
+            arrived: Arrived::default(),
         };
         ends.begin_to_answer()?;
         Ok(ends)
@@ -252,10 +253,7 @@ impl Ends {
     ) -> Result<Option<ConnectionId>, DropReason> {
         self.clock.set(now);
         let handled = match header.kind {
-            PayloadKind::Connection => {
-                let datagram = self.buffer_with(body);
-                self.handle_datagram(from, to, datagram, standing, now)
-            }
+            PayloadKind::Connection => self.handle_datagram(from, to, body.into(), standing, now),
             PayloadKind::Half => self.handle_half(from, to, header.port, body, standing, now),
             PayloadKind::Record => self.handle_record(from, to, body, now),
             PayloadKind::Datagram => Err(DropReason::Malformed),
@@ -316,23 +314,6 @@ impl Ends {
                 Ok(None)
             }
         }
-    }
-
-    /// A copy for QUIC, which decrypts it in place and hands out parts of it.
-    fn buffer_with(&mut self, body: &[u8]) -> BytesMut {
-        let Some(mut buffer) = self.spare.pop() else { return body.into() };
-        buffer.clear();
-        buffer.extend_from_slice(body);
-        Bytes::from(buffer).into()
-    }
-
-    /// Lends buffers of datagrams that were handed out, for packets to come: as many as a batch has
-    /// use for, of those that a packet fits into and that are not much longer.
-    pub fn lend(&mut self, buffers: Vec<Vec<u8>>) {
-        let least = usize::from(self.config.max_datagram_len);
-        let room = MOST_SPARE.saturating_sub(self.spare.len());
-        let of_use = |it: &Vec<u8>| (least / 2..=least * 2).contains(&it.capacity());
-        self.spare.extend(buffers.into_iter().filter(of_use).take(room));
     }
 
     /// A payload of a connection took so long to handle.
@@ -712,8 +693,6 @@ const DONE: u64 = 0;
 const QUIC_VERSION: u32 = 1;
 /// Twice what a program waits for a name elsewhere; three packets of the handshake may be lost.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// Buffers kept for packets to come: half a megabyte at most, on usual links.
-const MOST_SPARE: usize = 256;
 /// Connections between two names: one each way, and as many again while one end begins anew.
 const MAX_BETWEEN: usize = 4;
 

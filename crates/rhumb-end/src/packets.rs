@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 /// Packets that are handed over together, one behind the other in one buffer.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Packets {
+    /// Those that are there, and behind them what earlier ones left, which is written over.
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
@@ -15,11 +16,29 @@ pub struct Packets {
 impl Packets {
     /// Appends a packet, made of parts. It is not empty, since none is.
     pub fn push(&mut self, parts: &[&[u8]]) {
-        let before = self.bytes.len();
+        let before = self.end();
+        self.bytes.truncate(before);
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         if self.bytes.len() > before {
             self.ends.push(self.bytes.len());
         }
+    }
+
+    /// Appends a packet that is put into `most` bytes of room, which hold anything before, by who
+    /// says how long it is. After an error nothing is appended, and an empty one is none.
+    pub(crate) fn push_by<E>(
+        &mut self,
+        most: usize,
+        put: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        let begin = self.end();
+        // Only what nobody wrote before is filled up.
+        self.bytes.resize(self.bytes.len().max(begin + most), 0);
+        let len = put(&mut self.bytes[begin..begin + most])?;
+        if len > 0 {
+            self.ends.push(begin + len.min(most));
+        }
+        Ok(())
     }
 
     /// Whether there are none.
@@ -34,7 +53,12 @@ impl Packets {
 
     /// Bytes of all of them.
     pub fn bytes(&self) -> usize {
-        self.bytes.len() - self.begin()
+        self.end() - self.begin()
+    }
+
+    /// Bytes of memory, used or not.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// All of them, in order.
@@ -45,7 +69,6 @@ impl Packets {
 
     /// Forgets them, and keeps the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
         self.ends.clear();
         self.gone = 0;
     }
@@ -54,11 +77,23 @@ impl Packets {
         self.gone.checked_sub(1).map_or(0, |last| self.ends[last])
     }
 
+    fn end(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
     fn front(&self) -> Option<&[u8]> {
         let end = *self.ends.get(self.gone)?;
         Some(&self.bytes[self.begin()..end])
     }
 }
+
+impl PartialEq for Packets {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Packets {}
 
 /// What waits to leave on one connection.
 #[derive(Debug, Default)]

@@ -34,11 +34,11 @@ fn send(world: &mut World, at: Name, id: ConnectionId, bodies: &[Vec<u8>]) {
 }
 
 fn arrived(world: &World, at: Name) -> Vec<Vec<u8>> {
-    let packets = world.events[&at].iter().filter_map(|event| match event {
-        Event::Packet { body, as_member: false, .. } => Some(body.clone()),
+    let blocks = world.events[&at].iter().filter_map(|event| match event {
+        Event::Packets { packets, as_member: false, .. } => Some(packets),
         _ => None,
     });
-    packets.collect()
+    blocks.flat_map(Packets::iter).map(<[u8]>::to_vec).collect()
 }
 
 fn is_record(payload: &Payload) -> bool {
@@ -219,7 +219,7 @@ fn packets_of_several_peers_in_turns_are_each_of_its_own() {
         world.run(Duration::from_millis(5));
     }
     let packets = world.events[&b].iter().filter_map(|event| match event {
-        Event::Packet { id, body, .. } => Some((*id, body.len())),
+        Event::Packets { id, packets, .. } => Some((*id, packets.bytes())),
         _ => None,
     });
     let packets: Vec<_> = packets.collect();

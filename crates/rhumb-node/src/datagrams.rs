@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Waker;
 
-use rhumb_end::{Admits, DatagramError, Packets, Ports};
+use rhumb_end::{Admits, DatagramError, Ports};
 use rhumb_wire::Name;
 
 use crate::mailbox::Mailbox;
@@ -16,7 +16,7 @@ use crate::{Connection, Message, Node, NodeError};
 pub struct Port {
     node: Node,
     number: u16,
-    messages: Mailbox,
+    messages: Mailbox<Message>,
 }
 
 /// Sends from a [`Port`], beside who receives there.
@@ -85,27 +85,6 @@ impl Connection {
         self.handle().connections().send_datagrams(self.id(), ports, bodies, waker)
     }
 
-    /// Queues a block of IP packets for port [`PORT`](crate::ip::PORT) if there is room, without
-    /// waiting, and leaves an empty one in its place; says whether there was. If not, `waker` is
-    /// woken when there is. Nothing but their own programs slows them down, and one that has become
-    /// too long since [`Connection::max_packet_len`] said so is lost.
-    ///
-    /// # Errors
-    /// When the connection is over, or its peer takes packets as datagrams alone.
-    pub fn send_packets(
-        &self,
-        packets: &mut Packets,
-        waker: &Waker,
-    ) -> Result<bool, DatagramError> {
-        self.handle().connections().send_packets(self.id(), packets, waker)
-    }
-
-    /// The longest packet that [`Connection::send_packets`] takes now; `None` when the peer takes
-    /// packets as datagrams alone, or the connection is over.
-    pub fn max_packet_len(&self) -> Option<usize> {
-        self.handle().connections().ask(|state| state.ends.max_packet_len(self.id()))
-    }
-
     /// The longest body of a datagram that fits now; at least 1100 bytes while the connection
     /// lives.
     pub fn max_datagram_len(&self) -> Option<usize> {
@@ -139,19 +118,6 @@ impl Port {
     /// What sends from this port elsewhere, and for as long as it likes.
     pub fn sender(&self) -> PortSender {
         PortSender { node: self.node.clone(), number: self.number }
-    }
-
-    /// As [`Port::receive`], for a thread of its own: waits for the next datagrams and appends
-    /// them, `most` at most. Returns how many; 0 when the node has left. A task of a runtime would
-    /// hold up others.
-    pub fn blocking_receive(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
-        self.messages.blocking_receive(messages, most)
-    }
-
-    /// Gives back the buffers of datagrams that are done with: those to come need none of their
-    /// own.
-    pub fn give_back(&mut self, messages: &mut Vec<Message>) {
-        self.messages.give_back(messages);
     }
 
     /// The next datagram for this port; `None` when the node has left. What a program does not

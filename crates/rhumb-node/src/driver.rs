@@ -25,6 +25,7 @@ mod watched;
 
 use std::collections::HashMap;
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ pub(crate) use standing::StandingNews;
 pub use standing::{Standing, StandingWatch};
 
 use crate::clock::now;
-use crate::core::{Core, DropReason, Event, SendFailure};
+use crate::core::{Arrival, Core, DropReason, Event, SendFailure};
 use crate::discovery::Links;
 use crate::{Message, NodeError, Refusal, SendError, ServeError, Status};
 use grouping::Grouping;
@@ -169,9 +170,21 @@ impl Driver {
         let mut connections = self.connections.lock();
         connections.ends.begin_batch(now);
         let mut since = Instant::now();
-        for arrival in self.core.arrivals(&self.incoming) {
+        let mut arrivals = self.core.arrivals(&self.incoming).peekable();
+        while let Some(arrival) = arrivals.next() {
             let outcome = match arrival.kind {
-                PayloadKind::Connection | PayloadKind::Half | PayloadKind::Record => {
+                PayloadKind::Record => {
+                    let names = (arrival.from, arrival.to);
+                    let is_next = |it: &Arrival<'_>| {
+                        it.kind == PayloadKind::Record && (it.from, it.to) == names
+                    };
+                    let next = || arrivals.next_if(is_next).map(|it| it.body);
+                    let others = iter::from_fn(next).take(RECORDS_AT_ONCE - 1);
+                    let bodies = iter::once(arrival.body).chain(others);
+                    since = connections.handle_records(names, bodies, since, now);
+                    Ok(())
+                }
+                PayloadKind::Connection | PayloadKind::Half => {
                     let standing = self.core.senders().standing_to_begin(&arrival.from);
                     since = connections.handle(&arrival, standing, since, now);
                     Ok(())
@@ -194,7 +207,7 @@ impl Driver {
             };
             dropped.extend(outcome.err());
         }
-        drop(connections);
+        drop((arrivals, connections));
         for reason in dropped {
             self.core.count_drop(reason);
         }
@@ -538,3 +551,5 @@ fn log(event: &Event) {
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(1);
 /// A name of which nothing is ever learned: what is true of it is true of any name.
 const NOBODY: Name = Name([0; Name::LEN]);
+/// Records that are charged for together: together they take less than one other packet may.
+const RECORDS_AT_ONCE: usize = 32;

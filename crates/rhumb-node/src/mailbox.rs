@@ -1,11 +1,12 @@
-//! Datagrams that wait at a port for their program: a bounded queue from the node's thread to who
-//! receives, which is woken once for all that a turn brought, and not by the first of them.
+//! Datagrams that wait at a port for their program, one by one or in blocks: a bounded queue from
+//! the node's thread to who receives, which is woken once for all that a turn brought, and not by
+//! the first of them.
 //!
-//! 1. [`Deliver::put`] queues a datagram, and wakes nobody.
+//! 1. [`Deliver::put`] queues a letter, and wakes nobody.
 //! 2. [`Deliver::wake`] has the receiver look. Whoever puts calls it before it does anything else
 //!    that may take long, and without a lock that the receiver may want.
 //!
-//! Buffers go back the other way: what a program has done with, the next packets are put into.
+//! Paper goes back the other way: what a program has done with, the next packets are put into.
 //!
 //! INVARIANT: who waits here has seen the queue empty, and is woken after anything was put.
 
@@ -15,94 +16,103 @@ use std::task::{Context, Poll, Waker};
 
 use crate::Message;
 
-/// A queue for so many.
-pub(crate) fn mailbox(most: usize) -> (Deliver, Mailbox) {
-    let queue = Arc::new(Queue { state: Mutex::default(), most, is_filled: Condvar::new() });
+/// What waits in a mailbox.
+pub(crate) trait Letter {
+    /// How many datagrams it is.
+    fn datagrams(&self) -> usize;
+}
+
+/// A queue for so many datagrams.
+pub(crate) fn mailbox<L: Letter>(most: usize) -> (Deliver<L>, Mailbox<L>) {
+    let state = Mutex::new(State::default());
+    let queue = Arc::new(Queue { state, most, is_filled: Condvar::new() });
     (Deliver(Arc::clone(&queue)), Mailbox(queue))
 }
 
 /// The node's end.
 #[derive(Debug)]
-pub(crate) struct Deliver(Arc<Queue>);
+pub(crate) struct Deliver<L: Letter>(Arc<Queue<L>>);
 
 /// The program's end.
 #[derive(Debug)]
-pub(crate) struct Mailbox(Arc<Queue>);
+pub(crate) struct Mailbox<L: Letter>(Arc<Queue<L>>);
 
 /// Has the receiver of a queue look, once the queue's lock and others' are free.
 #[derive(Debug)]
-pub(crate) struct Alarm(Arc<Queue>);
+pub(crate) struct Alarm<L>(Arc<Queue<L>>);
 
 #[derive(Debug)]
-struct Queue {
-    state: Mutex<State>,
+struct Queue<L> {
+    state: Mutex<State<L>>,
     most: usize,
     /// For a thread that waits, and no task.
     is_filled: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    messages: VecDeque<Message>,
-    /// Buffers that the program gave back.
-    spare: Vec<Vec<u8>>,
+#[derive(Debug)]
+struct State<L> {
+    letters: VecDeque<L>,
+    /// In all letters.
+    datagrams: usize,
+    /// What the program gave back.
+    paper: Vec<L>,
     task: Option<Waker>,
     thread_waits: bool,
     node_is_gone: bool,
     program_is_gone: bool,
 }
 
-impl Deliver {
+impl<L: Letter> Deliver<L> {
     /// Whether nobody receives any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.lock().program_is_gone
     }
 
-    /// Queues a datagram; says whether there was room, and somebody to receive it.
-    pub(crate) fn put(&self, message: Message) -> bool {
+    /// Queues a letter; says whether there was room, and somebody to receive it. The one that takes
+    /// the last room may be longer than that.
+    pub(crate) fn put(&self, letter: L) -> bool {
         let mut state = self.0.lock();
-        let is_taken = !state.program_is_gone && state.messages.len() < self.0.most;
+        let is_taken = !state.program_is_gone && state.datagrams < self.0.most;
         if is_taken {
-            state.messages.push_back(message);
+            state.datagrams += letter.datagrams();
+            state.letters.push_back(letter);
         }
         is_taken
     }
 
-    /// What to ring after something was put, unless it is among the alarms: then says no.
-    pub(crate) fn ring(&self, alarms: &mut Vec<Alarm>) -> bool {
-        let is_new = !alarms.iter().any(|it| Arc::ptr_eq(&it.0, &self.0));
-        if is_new {
+    /// What to ring after something was put, unless it is among the alarms.
+    pub(crate) fn ring(&self, alarms: &mut Vec<Alarm<L>>) {
+        if !alarms.iter().any(|it| Arc::ptr_eq(&it.0, &self.0)) {
             alarms.push(Alarm(Arc::clone(&self.0)));
         }
-        is_new
     }
 
-    /// The buffers that the program gave back.
-    pub(crate) fn take_spare(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.0.lock().spare)
+    /// What the program gave back.
+    pub(crate) fn take_paper(&self) -> Vec<L> {
+        std::mem::take(&mut self.0.lock().paper)
     }
 }
 
-impl Drop for Deliver {
+impl<L: Letter> Drop for Deliver<L> {
     fn drop(&mut self) {
         self.0.lock().node_is_gone = true;
         self.0.wake();
     }
 }
 
-impl Alarm {
+impl<L> Alarm<L> {
     /// Wakes who waits. Where much waits, whoever is woken gets this processor if there is no
     /// other: what came next would find no room.
     pub(crate) fn wake(&self) {
         self.0.wake();
-        if self.0.lock().messages.len() > self.0.most / 4 {
+        if self.0.lock().datagrams > self.0.most / 4 {
             std::thread::yield_now();
         }
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<L> Queue<L> {
+    fn lock(&self) -> MutexGuard<'_, State<L>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,12 +128,13 @@ impl Queue {
     }
 }
 
-impl Mailbox {
-    /// The next datagram; `None` when the node has left.
-    pub(crate) fn poll_receive(&mut self, context: &Context<'_>) -> Poll<Option<Message>> {
+impl<L: Letter> Mailbox<L> {
+    /// The next letter; `None` when the node has left.
+    pub(crate) fn poll_receive(&mut self, context: &Context<'_>) -> Poll<Option<L>> {
         let mut state = self.0.lock();
-        if let Some(message) = state.messages.pop_front() {
-            return Poll::Ready(Some(message));
+        if let Some(letter) = state.letters.pop_front() {
+            state.datagrams -= letter.datagrams();
+            return Poll::Ready(Some(letter));
         }
         if state.node_is_gone {
             return Poll::Ready(None);
@@ -132,47 +143,71 @@ impl Mailbox {
         Poll::Pending
     }
 
-    /// Waits for datagrams and appends them, `most` at most. Returns how many; 0 when the node has
-    /// left, or none are wanted.
-    pub(crate) fn blocking_receive(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
+    /// Waits for letters and appends them, until those taken have `enough` datagrams. Returns how
+    /// many letters; 0 when the node has left, or none are wanted.
+    pub(crate) fn blocking_receive(&mut self, letters: &mut Vec<L>, enough: usize) -> usize {
         let mut state = self.0.lock();
-        while state.messages.is_empty() && !state.node_is_gone && most > 0 {
+        while state.letters.is_empty() && !state.node_is_gone && enough > 0 {
             state.thread_waits = true;
             state = self.0.is_filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let taken = state.messages.len().min(most);
-        messages.extend(state.messages.drain(..taken));
-        taken
+        let (before, mut taken) = (letters.len(), 0);
+        while taken < enough
+            && let Some(letter) = state.letters.pop_front()
+        {
+            taken += letter.datagrams();
+            letters.push(letter);
+        }
+        state.datagrams -= taken;
+        letters.len() - before
     }
-}
 
-impl Mailbox {
-    /// Gives the buffers of datagrams back to the node, as many as it may want.
-    pub(crate) fn give_back(&mut self, messages: &mut Vec<Message>) {
+    /// Gives letters that are done with back to the node, as paper for others, as many as it may
+    /// want.
+    pub(crate) fn give_back(&mut self, letters: &mut Vec<L>) {
         let mut state = self.0.lock();
-        let room = MOST_SPARE.saturating_sub(state.spare.len());
-        state.spare.extend(messages.drain(..).map(|it| it.body).take(room));
-        drop(state);
-        messages.clear();
+        let room = MOST_PAPER.saturating_sub(state.paper.len());
+        state.paper.extend(letters.drain(..).take(room));
     }
 
     /// Takes nothing any more.
     pub(crate) fn close(&mut self) {
         let mut state = self.0.lock();
         state.program_is_gone = true;
-        state.messages.clear();
-        state.spare.clear();
+        state.datagrams = 0;
+        state.letters.clear();
+        state.paper.clear();
     }
 }
 
-impl Drop for Mailbox {
+impl<L: Letter> Drop for Mailbox<L> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Buffers that wait to be used again: for a batch of the device, some 400 KB.
-const MOST_SPARE: usize = 256;
+impl<L> Default for State<L> {
+    fn default() -> Self {
+        Self {
+            letters: VecDeque::new(),
+            datagrams: 0,
+            paper: Vec::new(),
+            task: None,
+            thread_waits: false,
+            node_is_gone: false,
+            program_is_gone: false,
+        }
+    }
+}
+
+impl Letter for Message {
+    fn datagrams(&self) -> usize {
+        1
+    }
+}
+
+/// Letters that wait to be used again: of blocks, what two batches of the socket bring.
+const MOST_PAPER: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -188,9 +223,10 @@ mod tests {
         Message { from: name, as_member: false, from_port: None, to: name, body: vec![number] }
     }
 
-    fn ring(deliver: &Deliver) {
+    fn ring<L: Letter>(deliver: &Deliver<L>) {
         let mut alarms = Vec::new();
-        assert!(deliver.ring(&mut alarms) && !deliver.ring(&mut alarms));
+        deliver.ring(&mut alarms);
+        deliver.ring(&mut alarms);
         assert_eq!(alarms.len(), 1, "one receiver is woken once");
         alarms.iter().for_each(Alarm::wake);
     }
@@ -237,7 +273,7 @@ mod tests {
         let thread = thread::spawn(move || {
             let mut messages = Vec::new();
             while mailbox.blocking_receive(&mut messages, 3) > 0 {
-                messages.drain(..).for_each(|it| tell.send(it.body[0]).unwrap());
+                messages.drain(..).for_each(|it: Message| tell.send(it.body[0]).unwrap());
             }
         });
         for number in 0..100 {
@@ -257,15 +293,35 @@ mod tests {
     }
 
     #[test]
-    fn buffers_come_back_as_far_as_they_are_of_use() {
+    fn of_blocks_the_datagrams_count() {
+        let (deliver, mut mailbox) = mailbox(5);
+        assert!(deliver.put(Block(4)) && deliver.put(Block(4)), "one more than there is room for");
+        assert!(!deliver.put(Block(1)));
+        let mut taken = Vec::new();
+        assert_eq!(mailbox.blocking_receive(&mut taken, 4), 1);
+        assert!(deliver.put(Block(1)) && !deliver.put(Block(1)));
+        assert_eq!(mailbox.blocking_receive(&mut taken, 100), 2);
+        assert_eq!(taken, [Block(4), Block(4), Block(1)]);
+        assert!(deliver.put(Block(9)));
+    }
+
+    #[test]
+    fn paper_comes_back_as_far_as_it_is_of_use() {
         let (deliver, mut mailbox) = mailbox(1);
-        let mut messages: Vec<Message> =
-            (0..=MOST_SPARE).map(|number| message(number as u8)).collect();
-        mailbox.give_back(&mut messages);
-        assert!(messages.is_empty());
-        let spare = deliver.take_spare();
-        assert_eq!(spare.len(), MOST_SPARE);
-        assert!(deliver.take_spare().is_empty());
+        let mut blocks: Vec<Block> = (0..=MOST_PAPER).map(Block).collect();
+        mailbox.give_back(&mut blocks);
+        assert!(blocks.is_empty());
+        assert_eq!(deliver.take_paper().len(), MOST_PAPER);
+        assert!(deliver.take_paper().is_empty());
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Block(usize);
+
+    impl Letter for Block {
+        fn datagrams(&self) -> usize {
+            self.0
+        }
     }
 
     #[derive(Default)]

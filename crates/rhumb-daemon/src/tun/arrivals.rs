@@ -5,22 +5,22 @@ use std::io;
 
 use rhumb_io::ip::{Fate, IpBatch, IpIo, Tun};
 use rhumb_node::ip::{Arrived, DropReason, Joined};
-use rhumb_node::{Message, Port};
+use rhumb_node::{Block, PacketPort};
 
 use super::Shared;
 use crate::clock;
 
 /// Runs until the node has left.
-pub(super) fn run(mut port: Port, tun: Tun, shared: &Shared) {
-    let mut messages = Vec::with_capacity(AT_ONCE);
+pub(super) fn run(mut port: PacketPort, tun: Tun, shared: &Shared) {
+    let mut blocks = Vec::new();
     let batch = IpBatch::new(tun.mtu().max(LONGEST) as usize);
     let mut arrivals = Arrivals { tun, batch, lost: 0 };
-    while port.blocking_receive(&mut messages, AT_ONCE) > 0 {
-        if let Err(error) = arrivals.hand_over(&messages, shared) {
+    while port.blocking_receive(&mut blocks, AT_ONCE) > 0 {
+        if let Err(error) = arrivals.hand_over(&blocks, shared) {
             tracing::error!(%error, "packets cannot be given to this host any more");
             return;
         }
-        port.give_back(&mut messages);
+        port.give_back(&mut blocks);
     }
 }
 
@@ -28,20 +28,19 @@ struct Arrivals {
     tun: Tun,
     /// Packets that have yet to be handed over.
     batch: IpBatch,
-    /// What the device did not take of these messages.
+    /// What the device did not take of these blocks.
     lost: u64,
 }
 
 impl Arrivals {
     /// Hands over what came, in the order in which it came.
-    fn hand_over(&mut self, messages: &[Message], shared: &Shared) -> io::Result<()> {
-        let mut arrived = Vec::with_capacity(messages.len());
+    fn hand_over(&mut self, blocks: &[Block], shared: &Shared) -> io::Result<()> {
+        let mut arrived = Vec::with_capacity(blocks.iter().map(|it| it.packets.len()).sum());
         let now = clock::now().instant;
         let mut overlay = shared.lock();
-        let is_of_one = |a: &Message, b: &Message| (a.from, a.as_member) == (b.from, b.as_member);
-        for of_one in messages.chunk_by(is_of_one) {
-            let from = (of_one[0].from, of_one[0].as_member);
-            overlay.take(from, of_one.iter().map(|it| &*it.body), now, &mut arrived);
+        for block in blocks {
+            let from = (block.from, block.as_member);
+            overlay.take(from, block.packets.iter(), now, &mut arrived);
         }
         drop(overlay);
         let mut run: Option<Joined<'_>> = None;

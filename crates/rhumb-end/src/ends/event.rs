@@ -6,6 +6,7 @@ use rhumb_wire::Name;
 use super::{ConnectionId, Ports};
 use crate::EndError;
 use crate::connection::StreamId;
+use crate::packets::Packets;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,12 +83,12 @@ pub enum Event {
         /// Its sender belongs to a domain whose members the port is for.
         as_member: bool,
     },
-    /// A packet came, and its sender may send some.
-    Packet {
+    /// Packets came one behind the other, and their sender may send some.
+    Packets {
         /// On which connection.
         id: ConnectionId,
         /// What was sent.
-        body: Vec<u8>,
+        packets: Packets,
         /// Its sender belongs to a domain whose members the port is for.
         as_member: bool,
     },

@@ -4,8 +4,8 @@
 //!
 //! 1. [`Ends::send_packets`] takes a block of them into the queue of a connection.
 //! 2. [`Ends::poll_train`] seals some of one length together (`train`).
-//! 3. [`Ends::handle`] opens a record, and hands the packet on if [`PACKETS`] is offered to who
-//!    sent it (`handle_record`).
+//! 3. [`Ends::handle_records`] opens records, and hands their packets on in blocks if [`PACKETS`] is
+//!    offered to who sent them.
 //!
 //! INVARIANT: there are records only between ends that have both said, in the handshake which
 //! proved their names, that they understand them; all others have datagrams, as before.
@@ -20,7 +20,7 @@ use rhumb_wire::Name;
 use rhumb_wire::datagram::RecordHeader;
 use zeroize::Zeroize as _;
 
-use super::{ConnectionId, Ends, Event};
+use super::{ConnectionId, Ends};
 use crate::connection::Connection;
 use crate::credentials::PACKETS_TOO;
 use crate::offers::Verdict;
@@ -63,6 +63,25 @@ impl Ends {
         Ok(has_room)
     }
 
+    /// As [`Ends::handle`], of records that came one behind the other.
+    pub fn handle_records<'a>(
+        &mut self,
+        from: Name,
+        to: Name,
+        bodies: impl IntoIterator<Item = &'a [u8]>,
+        now: Now,
+    ) -> Option<ConnectionId> {
+        self.clock.set(now);
+        let mut latest = None;
+        for body in bodies {
+            match self.handle_record(from, to, body, now) {
+                Ok(id) => latest = id,
+                Err(reason) => self.drops.count(reason),
+            }
+        }
+        latest
+    }
+
     /// Takes a record that `from` sent to `to`, by the word of routers.
     pub(super) fn handle_record(
         &mut self,
@@ -74,42 +93,46 @@ impl Ends {
         let header = RecordHeader::parse(body).map_err(|_| DropReason::Malformed)?;
         let id = self.id_of_record((from, to), &header).ok_or(DropReason::UnknownRecord)?;
         self.latest_with_record = id;
+        let as_member = match self.verdict((Carries::Datagrams, PACKETS), id, now) {
+            Verdict::Chosen { as_member } => Some(as_member),
+            Verdict::Open => Some(false),
+            Verdict::Closed | Verdict::NotAllowed => None,
+        };
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
         if !self.shares.has_left(&connection.spent, connection.origin.is_stranger()) {
             return Err(DropReason::OverShare);
         }
         let Some(records) = &mut connection.records else { return Ok(None) };
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        // What stands there is written over: only where it was shorter is it filled up.
-        buffer.resize(body.len().saturating_sub(Records::OVERHEAD), 0);
-        match records.open(header, &body[RecordHeader::LEN..], &mut buffer, now.instant) {
-            Ok(len) => buffer.truncate(len),
-            Err(reason) => {
-                self.drops.count(match reason {
-                    rhumb_link::DropReason::Replayed | rhumb_link::DropReason::TooOld => {
-                        DropReason::RepeatedRecord
-                    }
-                    _ => DropReason::UnknownRecord,
-                });
-                self.spare.push(buffer);
-                // Whoever sent it has had this end open it.
+        let most = body.len().saturating_sub(Records::OVERHEAD);
+        let open = |plaintext: &mut [u8]| {
+            records.open(header, &body[RecordHeader::LEN..], plaintext, now.instant)
+        };
+        let opened = match as_member {
+            Some(as_member) => self.arrived.push_by((id, as_member), most, open, &mut self.events),
+            None => self.arrived.open_in_vain(most, open),
+        };
+        // Whoever sent what did not open has had this end try.
+        self.drops.count(match opened {
+            Ok(()) if as_member.is_some() => {
+                connection.used_at = now.instant;
                 return Ok(Some(id));
             }
-        }
-        connection.used_at = now.instant;
-        match self.verdict((Carries::Datagrams, PACKETS), id, now) {
-            Verdict::Chosen { as_member } => {
-                self.events.push_back(Event::Packet { id, body: buffer, as_member });
+            Ok(()) => {
+                connection.used_at = now.instant;
+                DropReason::DatagramNotOffered
             }
-            Verdict::Open => {
-                self.events.push_back(Event::Packet { id, body: buffer, as_member: false });
+            Err(rhumb_link::DropReason::Replayed | rhumb_link::DropReason::TooOld) => {
+                DropReason::RepeatedRecord
             }
-            Verdict::Closed | Verdict::NotAllowed => {
-                self.drops.count(DropReason::DatagramNotOffered);
-                self.spare.push(buffer);
-            }
-        }
+            Err(_) => DropReason::UnknownRecord,
+        });
         Ok(Some(id))
+    }
+
+    /// Lends blocks of packets that were handed out, for those to come: as many as a batch has use
+    /// for.
+    pub fn lend(&mut self, blocks: impl IntoIterator<Item = Packets>) {
+        self.arrived.lend(blocks);
     }
 
     /// The connection between two names whose keys a record is of. Most are of the same as the one

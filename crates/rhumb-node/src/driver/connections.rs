@@ -21,11 +21,11 @@ use rhumb_wire::{Batch, Name};
 use tokio::sync::{mpsc, oneshot};
 
 use super::orders::Shared;
-use crate::Message;
 use crate::clock::now;
 use crate::core::{Arrival, Core};
 use crate::mailbox::{Alarm, Deliver, Mailbox, mailbox};
 use crate::senders::{Refusal, Wanted};
+use crate::{Block, Message};
 
 /// What the thread and the handles share of all connections.
 pub(crate) struct Connections {
@@ -40,7 +40,7 @@ pub(crate) struct State {
     connecting: HashMap<ConnectionId, Vec<oneshot::Sender<Result<(), EndError>>>>,
     opening: HashMap<ConnectionId, Vec<Waker>>,
     listeners: HashMap<u16, mpsc::Sender<Arrived>>,
-    ports: HashMap<u16, Deliver>,
+    ports: HashMap<u16, Receiver>,
     sending: HashMap<ConnectionId, Vec<Waker>>,
     /// Who is woken as soon as the lock is free.
     woken: Vec<Waker>,
@@ -59,6 +59,13 @@ pub(crate) struct Arrived {
     pub(crate) port: u16,
 }
 
+/// Who receives the datagrams for a port.
+enum Receiver {
+    OneByOne(Deliver<Message>),
+    /// Of IP packets.
+    InBlocks(Deliver<Block>),
+}
+
 /// What a turn brought for the rest of the node.
 #[derive(Default)]
 pub(super) struct Turned {
@@ -66,14 +73,22 @@ pub(super) struct Turned {
     /// Datagrams that no port took.
     pub(super) datagrams_dropped: u64,
     woken: Vec<Waker>,
-    alarms: Vec<Alarm>,
+    alarms: Alarms,
+}
+
+/// Who is to look for what came.
+#[derive(Default)]
+struct Alarms {
+    one_by_one: Vec<Alarm<Message>>,
+    in_blocks: Vec<Alarm<Block>>,
 }
 
 impl Turned {
     /// Wakes who waited for any of it: without the lock, which is what they want first.
     pub(super) fn wake(&mut self) {
         self.woken.drain(..).for_each(Waker::wake);
-        self.alarms.drain(..).for_each(|alarm| alarm.wake());
+        self.alarms.one_by_one.drain(..).for_each(|alarm| alarm.wake());
+        self.alarms.in_blocks.drain(..).for_each(|alarm| alarm.wake());
     }
 }
 
@@ -327,26 +342,41 @@ impl Connections {
 
     /// Offers a port of datagrams; one that is free, if 0 is asked for. `None` when somebody else
     /// has it, or there is none.
-    pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<(u16, Mailbox)> {
+    pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<(u16, Mailbox<Message>)> {
         let (deliver, messages) = mailbox(WAITING_DATAGRAMS);
         self.with(|state, _| {
-            let is_free = |port: &u16| state.ports.get(port).is_none_or(Deliver::is_closed);
+            let is_free = |port: &u16| state.ports.get(port).is_none_or(Receiver::is_closed);
             let port = match port {
                 0 => EPHEMERAL_PORTS.into_iter().find(is_free)?,
                 port => Some(port).filter(is_free)?,
             };
             if !state.is_over {
                 state.ends.offer(Carries::Datagrams, port, admits);
-                state.ports.insert(port, deliver);
+                state.ports.insert(port, Receiver::OneByOne(deliver));
             }
             Some((port, messages))
+        })
+    }
+
+    /// Offers the port of packets, which come in blocks. `None` when somebody else has it.
+    pub(crate) fn bind_packets(&self, admits: Admits) -> Option<Mailbox<Block>> {
+        let (deliver, blocks) = mailbox(WAITING_DATAGRAMS);
+        self.with(|state, _| {
+            if !state.ports.get(&PACKETS).is_none_or(Receiver::is_closed) {
+                return None;
+            }
+            if !state.is_over {
+                state.ends.offer(Carries::Datagrams, PACKETS, admits);
+                state.ports.insert(PACKETS, Receiver::InBlocks(deliver));
+            }
+            Some(blocks)
         })
     }
 
     /// Nobody receives datagrams on a port any more.
     pub(crate) fn unbind(&self, port: u16) {
         self.with(|state, _| {
-            if state.ports.get(&port).is_some_and(Deliver::is_closed) {
+            if state.ports.get(&port).is_some_and(Receiver::is_closed) {
                 state.ports.remove(&port);
                 state.ends.withdraw(Carries::Datagrams, port);
             }
@@ -436,8 +466,24 @@ impl State {
         let payload = (PayloadHeader { kind: arrival.kind, port: arrival.port }, arrival.body);
         // What is dropped is counted there.
         let handled = self.ends.handle(arrival.from, arrival.to, payload, standing, now);
+        self.charge(handled.ok().flatten(), since)
+    }
+
+    /// As [`State::handle`], of records between two names that came one behind the other.
+    pub(super) fn handle_records<'a>(
+        &mut self,
+        (from, to): (Name, Name),
+        bodies: impl IntoIterator<Item = &'a [u8]>,
+        since: Instant,
+        now: Now,
+    ) -> Instant {
+        let of = self.ends.handle_records(from, to, bodies, now);
+        self.charge(of, since)
+    }
+
+    fn charge(&mut self, id: Option<ConnectionId>, since: Instant) -> Instant {
         let until = Instant::now();
-        if let Ok(Some(id)) = handled {
+        if let Some(id) = id {
             self.ends.charge(id, until - since);
         }
         until
@@ -482,10 +528,11 @@ impl State {
                     let is_delivered = self.deliver(id, ports, body, as_member, alarms);
                     turned.datagrams_dropped += u64::from(!is_delivered);
                 }
-                Event::Packet { id, body, as_member } => {
-                    let (ports, alarms) = (Ports { from: 0, to: PACKETS }, &mut turned.alarms);
-                    let is_delivered = self.deliver(id, ports, body, as_member, alarms);
-                    turned.datagrams_dropped += u64::from(!is_delivered);
+                Event::Packets { id, packets, as_member } => {
+                    let (len, alarms) = (packets.len(), &mut turned.alarms);
+                    if !self.deliver_packets(id, packets, as_member, alarms) {
+                        turned.datagrams_dropped += len as u64;
+                    }
                 }
                 Event::Refused { peer, local, port } => {
                     let wanted = Wanted::Connection { port };
@@ -532,16 +579,49 @@ impl State {
         ports: Ports,
         body: Vec<u8>,
         as_member: bool,
-        alarms: &mut Vec<Alarm>,
+        alarms: &mut Alarms,
     ) -> bool {
         let Some((to, from)) = self.ends.names(id) else { return false };
-        let Some(deliver) = self.ports.get(&ports.to) else { return false };
+        let deliver = match self.ports.get(&ports.to) {
+            Some(Receiver::OneByOne(deliver)) => deliver,
+            // The peer's end has no records.
+            Some(Receiver::InBlocks(_)) => {
+                let mut packets = Packets::default();
+                packets.push(&[&body]);
+                return self.deliver_packets(id, packets, as_member, alarms);
+            }
+            None => return false,
+        };
         let from_port = Some(ports.from).filter(|port| *port != 0);
-        let message = Message { from, as_member, from_port, to, body };
-        if deliver.ring(alarms) {
-            self.ends.lend(deliver.take_spare());
+        deliver.ring(&mut alarms.one_by_one);
+        deliver.put(Message { from, as_member, from_port, to, body })
+    }
+
+    /// Hands packets to who receives them; says whether he took them.
+    fn deliver_packets(
+        &mut self,
+        id: ConnectionId,
+        packets: Packets,
+        as_member: bool,
+        alarms: &mut Alarms,
+    ) -> bool {
+        let Some((to, from)) = self.ends.names(id) else { return false };
+        match self.ports.get(&PACKETS) {
+            Some(Receiver::InBlocks(deliver)) => {
+                deliver.ring(&mut alarms.in_blocks);
+                let is_taken = deliver.put(Block { from, as_member, packets });
+                self.ends.lend(deliver.take_paper().into_iter().map(|it| it.packets));
+                is_taken
+            }
+            Some(Receiver::OneByOne(deliver)) => {
+                deliver.ring(&mut alarms.one_by_one);
+                packets.iter().fold(true, |are_taken, body| {
+                    let (body, from_port) = (body.to_vec(), None);
+                    deliver.put(Message { from, as_member, from_port, to, body }) && are_taken
+                })
+            }
+            None => false,
         }
-        deliver.put(message)
     }
 
     fn tell_connected(&mut self, id: ConnectionId, outcome: &Result<(), EndError>) {
@@ -572,6 +652,15 @@ impl State {
         }
         for (_, waiting) in self.streams.iter_mut().filter(|((of, _), _)| *of == id) {
             self.woken.extend(waiting.take_all());
+        }
+    }
+}
+
+impl Receiver {
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::OneByOne(deliver) => deliver.is_closed(),
+            Self::InBlocks(deliver) => deliver.is_closed(),
         }
     }
 }
