@@ -1,0 +1,210 @@
+//! A key: made once for one backend, and all that is computed from it ahead.
+//!
+//! Invariant: a key's secrets are neither copied nor shown, and wiped when it is dropped.
+
+use std::fmt;
+
+use crate::batch::are_equal;
+use crate::library::LibraryKey;
+use crate::side_by_side::{self, Tables};
+use crate::{NONCE_LEN, Record, TAG_LEN};
+
+/// Which cipher, with tags of 16 bytes and nonces of 12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// AES-256-GCM.
+    Aes256Gcm,
+}
+
+impl Algorithm {
+    /// Bytes of a key.
+    #[inline]
+    pub fn key_len(self) -> usize {
+        match self {
+            Self::Aes128Gcm => 16,
+            Self::Aes256Gcm => 32,
+        }
+    }
+}
+
+/// What users want to compute with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Whatever was measured to be the fastest on such a processor, for each length.
+    #[default]
+    Fastest,
+    /// aws-lc for everything.
+    Library,
+}
+
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// Four blocks to a register: AVX-512 with VAES and VPCLMULQDQ.
+    Avx512,
+    /// aws-lc.
+    Library,
+}
+
+impl Backend {
+    /// All of them, the fastest first.
+    pub const ALL: [Self; 2] = [Self::Avx512, Self::Library];
+
+    /// Whether this processor has what it takes.
+    #[inline]
+    pub fn is_possible(self) -> bool {
+        match self {
+            Self::Avx512 => side_by_side::is_wide_possible(),
+            Self::Library => true,
+        }
+    }
+
+    /// The first of [`Backend::ALL`] that is possible.
+    pub fn fastest() -> Self {
+        Self::ALL.into_iter().find(|it| it.is_possible()).unwrap_or(Self::Library)
+    }
+}
+
+/// A key of AES-GCM. Neither `Clone` nor shown by `Debug`; wiped when dropped.
+pub struct Key(Inner);
+
+enum Inner {
+    Wide(Box<Tables>),
+    Library(LibraryKey),
+}
+
+impl Key {
+    /// Makes a key ready for use.
+    ///
+    /// # Panics
+    /// When `key` is not of [`Algorithm::key_len`] bytes.
+    pub fn new(algorithm: Algorithm, key: &[u8], choice: Choice) -> Self {
+        let backend = match choice {
+            Choice::Fastest => Backend::fastest(),
+            Choice::Library => Backend::Library,
+        };
+        Self::for_backend(algorithm, key, backend)
+    }
+
+    /// The same for a given backend, for tests and measurements.
+    ///
+    /// # Panics
+    /// When `key` is not of [`Algorithm::key_len`] bytes, or the backend not possible here.
+    pub fn for_backend(algorithm: Algorithm, key: &[u8], backend: Backend) -> Self {
+        assert_eq!(key.len(), algorithm.key_len(), "a key is as long as its algorithm says");
+        assert!(backend.is_possible(), "this processor has no {backend:?}");
+        Self(match backend {
+            Backend::Avx512 => Inner::Wide(Tables::new(key)),
+            Backend::Library => Inner::Library(LibraryKey::new(algorithm, key)),
+        })
+    }
+
+    /// What computes with this key.
+    pub fn backend(&self) -> Backend {
+        match &self.0 {
+            Inner::Wide(_) => Backend::Avx512,
+            Inner::Library(_) => Backend::Library,
+        }
+    }
+
+    /// Encrypts one record in place, and gives its tag.
+    #[inline]
+    pub fn seal(&self, nonce: [u8; NONCE_LEN], aad: &[u8], bytes: &mut [u8]) -> [u8; TAG_LEN] {
+        let mut record = Record::in_place(self, nonce, aad, bytes);
+        record.check();
+        self.seal_group(std::slice::from_mut(&mut record));
+        record.tag
+    }
+
+    /// Decrypts one record in place. Its bytes are zeros when the tag does not hold.
+    #[inline]
+    #[must_use]
+    pub fn open(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        aad: &[u8],
+        bytes: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> bool {
+        let mut record = Record::in_place(self, nonce, aad, bytes).with_tag(*tag);
+        record.check();
+        self.open_group(std::slice::from_mut(&mut record)) != 0
+    }
+
+    /// Decrypts one record from one buffer to another, which is all zeros when the tag does not hold.
+    ///
+    /// # Panics
+    /// When the buffers are not of one length.
+    #[inline]
+    #[must_use]
+    pub fn open_into(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        aad: &[u8],
+        from: &[u8],
+        tag: &[u8; TAG_LEN],
+        bytes: &mut [u8],
+    ) -> bool {
+        let mut record = Record::between(self, nonce, aad, from, bytes).with_tag(*tag);
+        record.check();
+        self.open_group(std::slice::from_mut(&mut record)) != 0
+    }
+
+    /// The most records of this key that are worked on together.
+    #[inline]
+    pub(crate) fn lanes(&self) -> usize {
+        match &self.0 {
+            Inner::Wide(_) => side_by_side::WIDE_LANES,
+            Inner::Library(_) => 1,
+        }
+    }
+
+    /// Seals at most [`Key::lanes`] records of this key.
+    #[inline]
+    pub(crate) fn seal_group(&self, group: &mut [Record<'_>]) {
+        match &self.0 {
+            Inner::Wide(tables) => {
+                let tags = side_by_side::seal_wide(tables, group);
+                group.iter_mut().zip(tags).for_each(|(record, tag)| record.tag = tag);
+            }
+            Inner::Library(key) => group.iter_mut().for_each(|record| key.seal(record)),
+        }
+    }
+
+    /// Opens at most [`Key::lanes`] records of this key: a bit for each, set where the tag held.
+    #[inline]
+    pub(crate) fn open_group(&self, group: &mut [Record<'_>]) -> u64 {
+        match &self.0 {
+            Inner::Wide(tables) => {
+                let tags = side_by_side::open_wide(tables, group);
+                release(group, &tags)
+            }
+            Inner::Library(key) => group
+                .iter_mut()
+                .enumerate()
+                .fold(0, |opened, (at, record)| opened | u64::from(key.open(record)) << at),
+        }
+    }
+}
+
+/// Compares tags with those that were computed, and takes back what was decrypted where they differ.
+#[inline]
+fn release(group: &mut [Record<'_>], tags: &[[u8; TAG_LEN]]) -> u64 {
+    let mut opened = 0;
+    for (at, (record, tag)) in group.iter_mut().zip(tags).enumerate() {
+        let is_equal = are_equal(&record.tag, tag);
+        if !is_equal {
+            record.bytes.fill(0);
+        }
+        opened |= u64::from(is_equal) << at;
+    }
+    opened
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Key").field("backend", &self.backend()).finish_non_exhaustive()
+    }
+}
