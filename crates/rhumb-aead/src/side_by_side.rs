@@ -119,9 +119,14 @@ fn counter_block(nonce: &[u8; NONCE_LEN], counter: u32) -> u128 {
 /// Up to a block of bytes and zeros behind them, in reverse.
 #[inline]
 fn padded_block(bytes: &[u8]) -> u128 {
-    let mut block = [0; BLOCK];
-    block[..bytes.len()].copy_from_slice(bytes);
-    u128::from_be_bytes(block)
+    // In two pieces that may overlap: a copy of a length that is not known takes a call.
+    let (front, back) =
+        if let (Some(front), Some(back)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+            (u128::from(u64::from_be_bytes(*front)) << 64, u64::from_be_bytes(*back))
+        } else {
+            return bytes.iter().rev().fold(0, |block, byte| block >> 8 | u128::from(*byte) << 120);
+        };
+    front | u128::from(back) << 8 * (BLOCK - bytes.len())
 }
 
 /// The last block of GHASH: both lengths in bits.

@@ -32,29 +32,213 @@ macro_rules! algorithm {
             records: &mut [Record<'_>],
         ) -> [Block; LANES] {
             let (mut first, mut aads, mut lengths) = ([0; LANES], [0; LANES], [0; LANES]);
-            for (lane, record) in records.iter().enumerate() {
+            let (mut least, mut most) = (usize::MAX, 0);
+            for lane in 0..LANES {
+                let Some(record) = records.get(lane) else { break };
                 first[lane] = super::counter_block(&record.nonce, 1);
                 aads[lane] = aad_so_far(tables, record.aad);
                 lengths[lane] = super::lengths_block(record.aad, record.bytes.len());
+                (least, most) = (least.min(record.bytes.len()), most.max(record.bytes.len()));
             }
             let hash_key = broadcast(&tables.powers[super::POWERS - 1]);
-            let [masks] = encrypt(tables, [from_lanes(first)]);
             let hashed_aads = to_blocks(reduce(Product::of(from_lanes(aads), hash_key)));
-            let mut products = [Product::zero(); LANES];
-            for (lane, record) in records.iter_mut().enumerate() {
-                let hashed = in_first_lane(&hashed_aads[lane]);
-                products[lane] =
-                    body::<SEALS>(tables, first[lane], hashed, super::Span::of(record));
-            }
-            let mut product = Product::sums_of_lanes(products);
+            let (mut product, masks) = if records.len() < LANES || most > 2 * WIDTH {
+                one_by_one::<SEALS>(tables, records, &first, &hashed_aads)
+            } else if least > WIDTH {
+                together::<SEALS, 2, { 2 * LANES + 1 }>(tables, records, &first, &hashed_aads)
+            } else if least > 0 && most <= WIDTH {
+                together::<SEALS, 1, { LANES + 1 }>(tables, records, &first, &hashed_aads)
+            } else {
+                one_by_one::<SEALS>(tables, records, &first, &hashed_aads)
+            };
             product.add(from_lanes(lengths), hash_key);
             to_blocks(xor(reverse_bytes(reduce(product)), masks))
+        }
+
+        /// Takes [`LANES`] records of `COUNT` registers each, with those of all encrypted together.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn together<const SEALS: bool, const COUNT: usize, const STATES: usize>(
+            tables: &Tables,
+            records: &mut [Record<'_>],
+            first: &[u128; LANES],
+            hashed_aads: &[Block; LANES],
+        ) -> (Product, Vector) {
+            let mut states = [from_lanes(*first); STATES];
+            for lane in 0..LANES {
+                let mut counters = add(broadcast_number(first[lane]), from_lanes(ASCENDING));
+                let blocks = next_counters::<COUNT>(&mut counters);
+                states[1 + lane * COUNT..][..COUNT].copy_from_slice(&blocks);
+            }
+            let streams = encrypt(tables, states, |_| {});
+            let mut products = [Product::zero(); LANES];
+            for lane in 0..LANES {
+                let span = super::Span::of(&mut records[lane]);
+                let last_len = span.len - (COUNT - 1) * WIDTH;
+                let blocks = (COUNT - 1) * LANES + last_len.div_ceil(16);
+                let powers = tables.powers_from(blocks + 1);
+                for at in 0..COUNT {
+                    let stream = streams[1 + lane * COUNT + at];
+                    let text = unsafe {
+                        let (from, to) = (span.from.add(at * WIDTH), span.to.add(at * WIDTH));
+                        if at < COUNT - 1 {
+                            let text = load(from);
+                            let output = xor(text, stream);
+                            store(to, output);
+                            if SEALS { output } else { text }
+                        } else {
+                            let text = load_part(from, last_len);
+                            let output = store_part(to, last_len, xor(text, stream));
+                            if SEALS { output } else { text }
+                        }
+                    };
+                    let mut text = reverse_bytes(text);
+                    if at == 0 {
+                        text = xor(text, in_first_lane(&hashed_aads[lane]));
+                    }
+                    let power = load_blocks(powers[at * LANES..].first_chunk().expect("padded"));
+                    products[lane].add(text, power);
+                }
+            }
+            (Product::sums_of_lanes(products), streams[0])
+        }
+
+        /// Takes records of any lengths.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn one_by_one<const SEALS: bool>(
+            tables: &Tables,
+            records: &mut [Record<'_>],
+            first: &[u128; LANES],
+            hashed_aads: &[Block; LANES],
+        ) -> (Product, Vector) {
+            let hash_key = broadcast(&tables.powers[super::POWERS - 1]);
+            let [masks] = encrypt(tables, [from_lanes(*first)], |_| {});
+            let mut products = [Product::zero(); LANES];
+            let mut hashed = zero();
+            let nothing = [0; WIDTH];
+            let mut pending =
+                Part { at: nothing.as_ptr(), len: WIDTH, lane: LANES, is_last: false };
+            for (lane, record) in records.iter_mut().enumerate().take(LANES) {
+                let mut span = super::Span::of(record);
+                let mut counters = add(broadcast_number(first[lane]), from_lanes(ASCENDING));
+                if span.len == 0 {
+                    products[lane] = Product::of(in_first_lane(&hashed_aads[lane]), hash_key);
+                    continue;
+                }
+                let mut is_first = true;
+                while span.len > 0 {
+                    let len = span.len.min(WHOLE);
+                    let next = Part {
+                        at: if SEALS { span.to.cast_const() } else { span.from },
+                        len,
+                        lane,
+                        is_last: span.len == len,
+                    };
+                    if SEALS {
+                        let product = crypt(tables, &mut counters, span, len, &pending, hashed);
+                        pending.put(product, &mut hashed, &mut products);
+                        if is_first {
+                            hashed = in_first_lane(&hashed_aads[lane]);
+                        }
+                        pending = next;
+                    } else {
+                        if is_first {
+                            hashed = in_first_lane(&hashed_aads[lane]);
+                        }
+                        let product = crypt(tables, &mut counters, span, len, &next, hashed);
+                        next.put(product, &mut hashed, &mut products);
+                    }
+                    is_first = false;
+                    unsafe {
+                        span.from = span.from.add(len);
+                        span.to = span.to.add(len);
+                    }
+                    span.len -= len;
+                }
+            }
+            if SEALS {
+                let mut hashing = pending.begin(tables, hashed);
+                for at in 0..hashing.wholes {
+                    unsafe { hashing.step(at) };
+                }
+                let product = unsafe { hashing.end() };
+                pending.put(product, &mut hashed, &mut products);
+            }
+            (Product::sums_of_lanes(products), masks)
+        }
+
+        /// A part of a record's ciphertext, to be hashed.
+        struct Part {
+            at: *const u8,
+            /// At most [`WHOLE`], and not nothing.
+            len: usize,
+            /// [`LANES`] for none.
+            lane: usize,
+            is_last: bool,
+        }
+
+        impl Part {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn begin<'t>(&self, tables: &'t Tables, added: Vector) -> Hashing<'t> {
+                let powers = tables.powers_from(self.len.div_ceil(16) + usize::from(self.is_last));
+                let wholes = (self.len - 1) / WIDTH;
+                let last_len = self.len - wholes * WIDTH;
+                Hashing { at: self.at, wholes, last_len, powers, added, product: Product::zero() }
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn put(&self, product: Product, hashed: &mut Vector, products: &mut [Product; LANES]) {
+                if !self.is_last {
+                    *hashed = reduce(product.collapsed());
+                } else {
+                    products[self.lane] = product;
+                }
+            }
+        }
+
+        /// A part that is being hashed.
+        struct Hashing<'t> {
+            at: *const u8,
+            wholes: usize,
+            last_len: usize,
+            powers: &'t [Block],
+            added: Vector,
+            product: Product,
+        }
+
+        impl Hashing<'_> {
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn step(&mut self, at: usize) {
+                let text = unsafe { load(self.at.add(at * WIDTH)) };
+                let power = unsafe { load(self.powers.as_ptr().add(at * LANES).cast()) };
+                self.product.add(xor(reverse_bytes(text), self.added), power);
+                self.added = zero();
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn end(mut self) -> Product {
+                let text = unsafe { load_part(self.at.add(self.wholes * WIDTH), self.last_len) };
+                let power = unsafe { load(self.powers.as_ptr().add(self.wholes * LANES).cast()) };
+                self.product.add(xor(reverse_bytes(text), self.added), power);
+                self.product
+            }
         }
 
         /// The hash of the associated data without the last multiplication by the hash key.
         #[inline]
         #[target_feature(enable = $features)]
         fn aad_so_far(tables: &Tables, aad: &[u8]) -> u128 {
+            if aad.len() <= 16 { super::padded_block(aad) } else { long_aad_so_far(tables, aad) }
+        }
+
+        #[inline(never)]
+        #[target_feature(enable = $features)]
+        fn long_aad_so_far(tables: &Tables, aad: &[u8]) -> u128 {
             let mut rest = aad;
             let mut sum = 0;
             while rest.len() > 16 {
@@ -68,110 +252,57 @@ macro_rules! algorithm {
             sum ^ super::padded_block(rest)
         }
 
-        /// Encrypts or decrypts a record's bytes. Gives the sum of products that the hash of its
-        /// ciphertext is, with `hashed` added to the first block, but for the lengths.
         #[inline]
         #[target_feature(enable = $features)]
-        fn body<const SEALS: bool>(
+        fn crypt(
             tables: &Tables,
-            first: u128,
-            mut hashed: Vector,
-            mut span: super::Span,
+            counters: &mut Vector,
+            span: super::Span,
+            len: usize,
+            part: &Part,
+            hashed: Vector,
         ) -> Product {
-            let mut counters = add(broadcast_number(first), from_lanes(ASCENDING));
-            while span.len > WHOLE + WIDTH {
-                // SAFETY: the span has more bytes than are taken.
-                unsafe { whole::<SEALS>(tables, &mut counters, &mut hashed, &mut span) };
-            }
-            // SAFETY: each is called for a span of a length that it is for.
+            let hashing = part.begin(tables, hashed);
             unsafe {
-                match span.len.div_ceil(WIDTH) {
-                    0 => Product::of(hashed, broadcast(&tables.powers[super::POWERS - 1])),
-                    1 => tail::<SEALS, 1>(tables, counters, hashed, span),
-                    2 => tail::<SEALS, 2>(tables, counters, hashed, span),
-                    3 => tail::<SEALS, 3>(tables, counters, hashed, span),
-                    4 => tail::<SEALS, 4>(tables, counters, hashed, span),
-                    5 => tail::<SEALS, 5>(tables, counters, hashed, span),
-                    6 => tail::<SEALS, 6>(tables, counters, hashed, span),
-                    7 => tail::<SEALS, 7>(tables, counters, hashed, span),
-                    8 => tail::<SEALS, 8>(tables, counters, hashed, span),
-                    _ => tail::<SEALS, 9>(tables, counters, hashed, span),
+                match len.div_ceil(WIDTH) {
+                    1 => crypt_some::<1>(tables, counters, span, len, hashing),
+                    2 => crypt_some::<2>(tables, counters, span, len, hashing),
+                    3 => crypt_some::<3>(tables, counters, span, len, hashing),
+                    4 => crypt_some::<4>(tables, counters, span, len, hashing),
+                    5 => crypt_some::<5>(tables, counters, span, len, hashing),
+                    6 => crypt_some::<6>(tables, counters, span, len, hashing),
+                    7 => crypt_some::<7>(tables, counters, span, len, hashing),
+                    _ => crypt_some::<8>(tables, counters, span, len, hashing),
                 }
             }
         }
 
-        /// Takes [`WHOLE`] bytes from the beginning of the span. `hashed` is the hash so far, lane by
-        /// lane: what is to be added to the blocks that come next.
-        ///
-        /// # Safety
-        /// The span has as many bytes.
         #[inline]
         #[target_feature(enable = $features)]
-        unsafe fn whole<const SEALS: bool>(
+        unsafe fn crypt_some<const COUNT: usize>(
             tables: &Tables,
             counters: &mut Vector,
-            hashed: &mut Vector,
-            span: &mut super::Span,
-        ) {
-            let streams = encrypt(tables, next_counters::<{ super::AT_ONCE }>(counters));
-            let mut product = Product::zero();
-            for (at, stream) in streams.into_iter().enumerate() {
-                let power = &tables.powers[super::POWERS - LANES * (super::AT_ONCE - at)];
-                // SAFETY: `at` is below AT_ONCE, so the register ends within WHOLE bytes.
-                let ciphertext = unsafe {
-                    let text = load(span.from.add(at * WIDTH));
-                    let output = xor(text, stream);
-                    store(span.to.add(at * WIDTH), output);
-                    if SEALS { output } else { text }
-                };
-                let added = if at == 0 { *hashed } else { zero() };
-                product.add(xor(reverse_bytes(ciphertext), added), broadcast(power));
-            }
-            *hashed = reduce(product);
-            // SAFETY: the span has as many bytes, so neither pointer leaves what it points into.
-            unsafe {
-                span.from = span.from.add(WHOLE);
-                span.to = span.to.add(WHOLE);
-            }
-            span.len -= WHOLE;
-        }
-
-        /// Takes the rest of a record, of `COUNT` registers, the last of which may be a part.
-        ///
-        /// # Safety
-        /// The span's length is above `COUNT - 1` registers and at most `COUNT`.
-        #[inline(never)]
-        #[target_feature(enable = $features)]
-        unsafe fn tail<const SEALS: bool, const COUNT: usize>(
-            tables: &Tables,
-            mut counters: Vector,
-            hashed: Vector,
             span: super::Span,
+            len: usize,
+            mut hashing: Hashing<'_>,
         ) -> Product {
-            let streams = encrypt(tables, next_counters::<COUNT>(&mut counters));
-            let last_len = span.len - (COUNT - 1) * WIDTH;
-            // The lengths are one block more, to be multiplied by the first power.
-            let exponent = (COUNT - 1) * LANES + last_len.div_ceil(16) + 1;
-            let powers = tables.powers_from(exponent);
-            let mut product = Product::zero();
+            let streams = encrypt(tables, next_counters::<COUNT>(counters), |round| {
+                if round < hashing.wholes {
+                    unsafe { hashing.step(round) };
+                }
+            });
+            let product = unsafe { hashing.end() };
+            let last_len = len - (COUNT - 1) * WIDTH;
             for (at, stream) in streams.into_iter().enumerate() {
                 // SAFETY: registers before the last are whole, and the last has `last_len` bytes.
-                let ciphertext = unsafe {
+                unsafe {
                     let (from, to) = (span.from.add(at * WIDTH), span.to.add(at * WIDTH));
                     if at < COUNT - 1 {
-                        let text = load(from);
-                        let output = xor(text, stream);
-                        store(to, output);
-                        if SEALS { output } else { text }
+                        store(to, xor(load(from), stream));
                     } else {
-                        let text = load_part(from, last_len);
-                        let output = store_part(to, last_len, xor(text, stream));
-                        if SEALS { output } else { text }
+                        store_part(to, last_len, xor(load_part(from, last_len), stream));
                     }
-                };
-                let added = if at == 0 { hashed } else { zero() };
-                let power = load_blocks(powers[at * LANES..].first_chunk().expect("padded"));
-                product.add(xor(reverse_bytes(ciphertext), added), power);
+                }
             }
             product
         }
@@ -195,16 +326,18 @@ macro_rules! algorithm {
         fn encrypt<const COUNT: usize>(
             tables: &Tables,
             mut states: [Vector; COUNT],
+            mut between: impl FnMut(usize),
         ) -> [Vector; COUNT] {
             let key = broadcast(&tables.round_keys[0]);
             for state in &mut states {
                 *state = xor(reverse_bytes(*state), key);
             }
-            for key in &tables.round_keys[1..tables.rounds] {
+            for (at, key) in tables.round_keys[1..tables.rounds].iter().enumerate() {
                 let key = broadcast(key);
                 for state in &mut states {
                     *state = round(*state, key);
                 }
+                between(at);
             }
             let key = broadcast(&tables.round_keys[tables.rounds]);
             for state in &mut states {
@@ -246,6 +379,17 @@ macro_rules! algorithm {
                 self.middle =
                     xor3(self.middle, multiply_halves::<0x01>(a, b), multiply_halves::<0x10>(a, b));
                 self.high = xor(self.high, multiply_halves::<0x11>(a, b));
+            }
+
+            /// The sum of all lanes, in the first.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn collapsed(self) -> Self {
+                Self {
+                    low: sum_of_lanes(self.low),
+                    middle: sum_of_lanes(self.middle),
+                    high: sum_of_lanes(self.high),
+                }
             }
 
             #[inline]

@@ -3,12 +3,14 @@
 //! All functions but the first have one condition: the processor has what [`is_possible`] asks for.
 
 use std::arch::x86_64::{
-    __m128i, __m512i, __mmask64, _mm_loadu_si128, _mm_set_epi64x, _mm512_add_epi32,
+    __m128i, __m512i, __mmask64, _mm_loadu_si128, _mm_set_epi64x, _mm_xor_si128,
+    _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_xor_si256, _mm512_add_epi32,
     _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4, _mm512_castsi128_si512,
-    _mm512_clmulepi64_epi128, _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
-    _mm512_maskz_loadu_epi8, _mm512_maskz_mov_epi8, _mm512_setzero_si512, _mm512_shuffle_epi8,
-    _mm512_shuffle_epi32, _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
-    _mm512_xor_si512, _mm512_zextsi128_si512,
+    _mm512_castsi512_si256, _mm512_clmulepi64_epi128, _mm512_extracti64x4_epi64,
+    _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
+    _mm512_maskz_mov_epi8, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_epi32,
+    _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
+    _mm512_zextsi128_si512,
 };
 
 use super::{Block, Record, Tables};
@@ -118,6 +120,15 @@ fn sums_of_lanes([a, b, c, d]: [Vector; LANES]) -> Vector {
     let low = xor(_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0xEE>(a, b));
     let high = xor(_mm512_shuffle_i64x2::<0x44>(c, d), _mm512_shuffle_i64x2::<0xEE>(c, d));
     xor(_mm512_shuffle_i64x2::<0x88>(low, high), _mm512_shuffle_i64x2::<0xDD>(low, high))
+}
+
+/// The sum of all lanes in the first, and zeros in the others.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn sum_of_lanes(a: Vector) -> Vector {
+    let halves = _mm256_xor_si256(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a));
+    let sum = _mm_xor_si128(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+    _mm512_zextsi128_si512(sum)
 }
 
 #[inline]
