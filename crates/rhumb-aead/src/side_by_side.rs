@@ -46,6 +46,12 @@ impl Tables {
         tables
     }
 
+    /// A power of the hash key.
+    #[inline]
+    fn power(&self, exponent: usize) -> u128 {
+        u128::from_le_bytes(self.powers[POWERS - exponent])
+    }
+
     /// The powers from this one downwards, and zeros behind the first.
     #[inline]
     fn powers_from(&self, exponent: usize) -> &[Block] {
@@ -104,6 +110,15 @@ impl Span {
             None => Self { from: to, to, len },
         }
     }
+
+    /// Up to `len` bytes from the beginning, and the others.
+    #[inline]
+    fn split(self, len: usize) -> (Self, Self) {
+        let len = len.min(self.len);
+        // SAFETY: the span has as many bytes, so neither pointer leaves what it points into.
+        let (from, to) = unsafe { (self.from.add(len), self.to.add(len)) };
+        (Self { len, ..self }, Self { from, to, len: self.len - len })
+    }
 }
 
 /// A nonce and a counter as a number whose lowest 32 bits are the counter: a counter block with its
@@ -138,9 +153,9 @@ fn lengths_block(aad: &[u8], len: usize) -> u128 {
 /// Registers of a record that are worked on at a time: an instruction of AES takes up to eight
 /// times as long as it keeps its unit busy.
 const AT_ONCE: usize = 8;
-/// As many powers as blocks are hashed without a reduction: those of one more than [`AT_ONCE`] of
-/// the widest registers, and the lengths.
-const POWERS: usize = (AT_ONCE + 1) * WIDE_LANES + 1;
+/// As many powers as blocks are hashed without a reduction: those of [`AT_ONCE`] of the widest
+/// registers, one of associated data, and the lengths.
+const POWERS: usize = AT_ONCE * WIDE_LANES + 2;
 /// A register may be read from the last power on, less one that stands for nothing.
 const PADDING: usize = WIDE_LANES - 1;
 /// Of AES-256.

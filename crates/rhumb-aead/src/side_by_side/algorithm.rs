@@ -6,10 +6,12 @@
 //!
 //! 1. Of each record, the first counter block and what its associated data come to stand in a lane
 //!    of one register, so that those are encrypted and multiplied for all records at once.
-//! 2. Each record is encrypted and hashed, [`AT_ONCE`](super::AT_ONCE) registers at a time. The sum
-//!    of a record's products stays in three registers, without a reduction.
-//! 3. These are added up lane by lane, so that each record has a lane again; the lengths are added,
-//!    and one reduction and one exclusive or make all tags.
+//! 2. Short records are encrypted together (`together`), and one that stands by itself with its
+//!    first counter block (`alone`). Long ones go part by part (`part_by_part`): while one part is
+//!    encrypted, another is hashed, which keeps both units of the processor busy.
+//! 3. The products that make up a record's hash are summed without a reduction, and added up lane by
+//!    lane, so that each record has a lane again; the lengths are added, and one reduction and one
+//!    exclusive or make all tags.
 
 macro_rules! algorithm {
     ($features:literal) => {
@@ -31,205 +33,366 @@ macro_rules! algorithm {
             tables: &Tables,
             records: &mut [Record<'_>],
         ) -> [Block; LANES] {
+            if let [record] = records {
+                // One register for each pass through the cipher that a record of its length takes.
+                match record.bytes.len().div_ceil(WIDTH) {
+                    1 => return alone::<SEALS, 1, 2>(tables, record),
+                    2 => return alone::<SEALS, 2, 3>(tables, record),
+                    3 => return alone::<SEALS, 3, 4>(tables, record),
+                    4 => return alone::<SEALS, 4, 5>(tables, record),
+                    5 => return alone::<SEALS, 5, 6>(tables, record),
+                    6 => return alone::<SEALS, 6, 7>(tables, record),
+                    7 => return alone::<SEALS, 7, 8>(tables, record),
+                    8 => return alone::<SEALS, 8, 9>(tables, record),
+                    _ => {}
+                }
+            }
+            group::<SEALS>(tables, records)
+        }
+
+        /// Takes one record of `COUNT` registers, with its first counter block as one more.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn alone<const SEALS: bool, const COUNT: usize, const STATES: usize>(
+            tables: &Tables,
+            record: &mut Record<'_>,
+        ) -> [Block; LANES] {
+            let first = super::counter_block(&record.nonce, 1);
+            let aad = aad_so_far(tables, record.aad);
+            let lengths = super::lengths_block(record.aad, record.bytes.len());
+            let mut states = [broadcast(first); STATES];
+            states[1..].copy_from_slice(&counters_after::<COUNT>(first));
+            let streams = encrypt(tables, states, |_| {});
+            let blocks = record.bytes.len().div_ceil(16);
+            let mut product =
+                Product::of(in_first_lane(aad), in_first_lane(tables.power(blocks + 2)));
+            product.add(in_first_lane(lengths), in_first_lane(tables.power(1)));
+            let span = super::Span::of(record);
+            // SAFETY: the caller has chosen `COUNT` by the record's length, which is the span's.
+            unsafe {
+                apply::<SEALS, COUNT>(tables, span, &streams[1..], zero(), &mut product);
+            }
+            let hash = reduce(product.collapsed());
+            to_blocks(xor(reverse_bytes(hash), streams[0]))
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn group<const SEALS: bool>(tables: &Tables, records: &mut [Record<'_>]) -> [Block; LANES] {
             let (mut first, mut aads, mut lengths) = ([0; LANES], [0; LANES], [0; LANES]);
             let (mut least, mut most) = (usize::MAX, 0);
             for lane in 0..LANES {
                 let Some(record) = records.get(lane) else { break };
+                let len = record.bytes.len();
                 first[lane] = super::counter_block(&record.nonce, 1);
                 aads[lane] = aad_so_far(tables, record.aad);
-                lengths[lane] = super::lengths_block(record.aad, record.bytes.len());
-                (least, most) = (least.min(record.bytes.len()), most.max(record.bytes.len()));
+                lengths[lane] = super::lengths_block(record.aad, len);
+                (least, most) = (least.min(len), most.max(len));
             }
-            let hash_key = broadcast(&tables.powers[super::POWERS - 1]);
-            let hashed_aads = to_blocks(reduce(Product::of(from_lanes(aads), hash_key)));
-            let (mut product, masks) = if records.len() < LANES || most > 2 * WIDTH {
-                one_by_one::<SEALS>(tables, records, &first, &hashed_aads)
-            } else if least > WIDTH {
-                together::<SEALS, 2, { 2 * LANES + 1 }>(tables, records, &first, &hashed_aads)
-            } else if least > 0 && most <= WIDTH {
-                together::<SEALS, 1, { LANES + 1 }>(tables, records, &first, &hashed_aads)
+            let hash_key = broadcast(tables.power(1));
+            let aads = to_blocks(reduce(Product::of(from_lanes(aads), hash_key)));
+            let aads = aads.map(u128::from_le_bytes);
+            let is_full = records.len() == LANES;
+            let (mut product, masks) = if is_full && least > 0 && most <= WIDTH {
+                together::<SEALS, 1, { LANES + 1 }>(tables, records, &first, &aads)
+            } else if is_full && least > WIDTH && most <= 2 * WIDTH {
+                together::<SEALS, 2, { 2 * LANES + 1 }>(tables, records, &first, &aads)
             } else {
-                one_by_one::<SEALS>(tables, records, &first, &hashed_aads)
+                part_by_part::<SEALS>(tables, records, &first, &aads)
             };
             product.add(from_lanes(lengths), hash_key);
             to_blocks(xor(reverse_bytes(reduce(product)), masks))
         }
 
-        /// Takes [`LANES`] records of `COUNT` registers each, with those of all encrypted together.
+        /// Takes [`LANES`] records of `COUNT` registers each, and gives the products of each record
+        /// in a lane, and what masks the tags.
         #[inline]
         #[target_feature(enable = $features)]
         fn together<const SEALS: bool, const COUNT: usize, const STATES: usize>(
             tables: &Tables,
             records: &mut [Record<'_>],
             first: &[u128; LANES],
-            hashed_aads: &[Block; LANES],
+            aads: &[u128; LANES],
         ) -> (Product, Vector) {
             let mut states = [from_lanes(*first); STATES];
             for lane in 0..LANES {
-                let mut counters = add(broadcast_number(first[lane]), from_lanes(ASCENDING));
-                let blocks = next_counters::<COUNT>(&mut counters);
-                states[1 + lane * COUNT..][..COUNT].copy_from_slice(&blocks);
+                states[1 + lane * COUNT..][..COUNT]
+                    .copy_from_slice(&counters_after::<COUNT>(first[lane]));
             }
             let streams = encrypt(tables, states, |_| {});
             let mut products = [Product::zero(); LANES];
             for lane in 0..LANES {
                 let span = super::Span::of(&mut records[lane]);
-                let last_len = span.len - (COUNT - 1) * WIDTH;
-                let blocks = (COUNT - 1) * LANES + last_len.div_ceil(16);
-                let powers = tables.powers_from(blocks + 1);
-                for at in 0..COUNT {
-                    let stream = streams[1 + lane * COUNT + at];
-                    let text = unsafe {
-                        let (from, to) = (span.from.add(at * WIDTH), span.to.add(at * WIDTH));
-                        if at < COUNT - 1 {
-                            let text = load(from);
-                            let output = xor(text, stream);
-                            store(to, output);
-                            if SEALS { output } else { text }
-                        } else {
-                            let text = load_part(from, last_len);
-                            let output = store_part(to, last_len, xor(text, stream));
-                            if SEALS { output } else { text }
-                        }
-                    };
-                    let mut text = reverse_bytes(text);
-                    if at == 0 {
-                        text = xor(text, in_first_lane(&hashed_aads[lane]));
-                    }
-                    let power = load_blocks(powers[at * LANES..].first_chunk().expect("padded"));
-                    products[lane].add(text, power);
+                let streams = &streams[1 + lane * COUNT..][..COUNT];
+                let hashed = in_first_lane(aads[lane]);
+                // SAFETY: the caller has chosen `COUNT` by the lengths of all records.
+                unsafe {
+                    apply::<SEALS, COUNT>(tables, span, streams, hashed, &mut products[lane]);
                 }
             }
             (Product::sums_of_lanes(products), streams[0])
         }
 
-        /// Takes records of any lengths.
+        /// Encrypts or decrypts a record of `COUNT` registers by its key stream, and adds the
+        /// products of its ciphertext, the first block plus `hashed`, but for the lengths.
+        ///
+        /// # Safety
+        /// The span's length is above `COUNT - 1` registers and at most `COUNT`.
         #[inline]
         #[target_feature(enable = $features)]
-        fn one_by_one<const SEALS: bool>(
+        unsafe fn apply<const SEALS: bool, const COUNT: usize>(
+            tables: &Tables,
+            span: super::Span,
+            streams: &[Vector],
+            hashed: Vector,
+            product: &mut Product,
+        ) {
+            let last_len = span.len - (COUNT - 1) * WIDTH;
+            // The lengths are one block more, to be multiplied by the first power.
+            let powers = tables.powers_from(span.len.div_ceil(16) + 1);
+            for at in 0..COUNT {
+                // SAFETY: registers before the last are whole, and the last has `last_len` bytes.
+                let (text, output) = unsafe {
+                    let (from, to) = (span.from.add(at * WIDTH), span.to.add(at * WIDTH));
+                    if at < COUNT - 1 {
+                        let text = load(from);
+                        let output = xor(text, streams[at]);
+                        store(to, output);
+                        (text, output)
+                    } else {
+                        let text = load_part(from, last_len);
+                        (text, store_part(to, last_len, xor(text, streams[at])))
+                    }
+                };
+                let ciphertext = reverse_bytes(if SEALS { output } else { text });
+                let term = if at == 0 { xor(ciphertext, hashed) } else { ciphertext };
+                product.add(term, powers_at(powers, at));
+            }
+        }
+
+        /// Takes up to [`LANES`] records of any lengths, in parts of up to [`WHOLE`] bytes. As
+        /// [`together`] otherwise.
+        ///
+        /// Sealing, a part is hashed while the one behind it is encrypted, that of another record
+        /// included; opening, while it is decrypted itself.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn part_by_part<const SEALS: bool>(
             tables: &Tables,
             records: &mut [Record<'_>],
             first: &[u128; LANES],
-            hashed_aads: &[Block; LANES],
+            aads: &[u128; LANES],
         ) -> (Product, Vector) {
-            let hash_key = broadcast(&tables.powers[super::POWERS - 1]);
             let [masks] = encrypt(tables, [from_lanes(*first)], |_| {});
             let mut products = [Product::zero(); LANES];
-            let mut hashed = zero();
-            let nothing = [0; WIDTH];
-            let mut pending =
-                Part { at: nothing.as_ptr(), len: WIDTH, lane: LANES, is_last: false };
+            let mut waiting: Option<Part<'_>> = None;
             for (lane, record) in records.iter_mut().enumerate().take(LANES) {
                 let mut span = super::Span::of(record);
-                let mut counters = add(broadcast_number(first[lane]), from_lanes(ASCENDING));
+                let mut counters = counters_after::<1>(first[lane])[0];
+                let mut hashed = in_first_lane(aads[lane]);
                 if span.len == 0 {
-                    products[lane] = Product::of(in_first_lane(&hashed_aads[lane]), hash_key);
-                    continue;
+                    products[lane] = Product::of(hashed, broadcast(tables.power(1)));
                 }
-                let mut is_first = true;
                 while span.len > 0 {
-                    let len = span.len.min(WHOLE);
-                    let next = Part {
-                        at: if SEALS { span.to.cast_const() } else { span.from },
-                        len,
-                        lane,
-                        is_last: span.len == len,
-                    };
+                    let (here, rest) = span.split(WHOLE);
+                    let is_last = rest.len == 0;
                     if SEALS {
-                        let product = crypt(tables, &mut counters, span, len, &pending, hashed);
-                        pending.put(product, &mut hashed, &mut products);
-                        if is_first {
-                            hashed = in_first_lane(&hashed_aads[lane]);
-                        }
-                        pending = next;
+                        let last = if let Some(part) = &waiting {
+                            let (product, last) = crypt(tables, &mut counters, here, part);
+                            if let Some(next) = part.end(product, &mut products) {
+                                hashed = next;
+                            }
+                            last
+                        } else {
+                            crypt(tables, &mut counters, here, &Part::nothing(tables)).1
+                        };
+                        let from = here.to.cast_const();
+                        let place = (lane, is_last);
+                        waiting = Some(Part::new(tables, (from, here.len), last, hashed, place));
                     } else {
-                        if is_first {
-                            hashed = in_first_lane(&hashed_aads[lane]);
+                        let before = (here.len - 1) / WIDTH * WIDTH;
+                        // SAFETY: the rest of the span is at most a register.
+                        let last = unsafe { load_part(here.from.add(before), here.len - before) };
+                        let place = (lane, is_last);
+                        let part = Part::new(tables, (here.from, here.len), last, hashed, place);
+                        let (product, _) = crypt(tables, &mut counters, here, &part);
+                        if let Some(next) = part.end(product, &mut products) {
+                            hashed = next;
                         }
-                        let product = crypt(tables, &mut counters, span, len, &next, hashed);
-                        next.put(product, &mut hashed, &mut products);
                     }
-                    is_first = false;
-                    unsafe {
-                        span.from = span.from.add(len);
-                        span.to = span.to.add(len);
-                    }
-                    span.len -= len;
+                    span = rest;
                 }
             }
-            if SEALS {
-                let mut hashing = pending.begin(tables, hashed);
-                for at in 0..hashing.wholes {
-                    unsafe { hashing.step(at) };
-                }
-                let product = unsafe { hashing.end() };
-                pending.put(product, &mut hashed, &mut products);
+            if let Some(part) = &waiting {
+                part.end(part.hash(), &mut products);
             }
             (Product::sums_of_lanes(products), masks)
         }
 
-        /// A part of a record's ciphertext, to be hashed.
-        struct Part {
+        /// A part of a record's ciphertext that is to be hashed.
+        struct Part<'t> {
+            /// Where it begins.
             at: *const u8,
-            /// At most [`WHOLE`], and not nothing.
-            len: usize,
-            /// [`LANES`] for none.
+            /// Registers that are read from there: `part_by_part`, which alone makes parts, holds the
+            /// records that they are in.
+            wholes: usize,
+            /// The register behind them, with zeros behind the part's end.
+            last: Vector,
+            /// What is added to the first block.
+            hashed: Vector,
+            /// What the first block is multiplied by, and all behind it.
+            powers: &'t [Block],
+            /// Which record's, and whether nothing but the lengths comes behind it.
             lane: usize,
             is_last: bool,
         }
 
-        impl Part {
+        impl<'t> Part<'t> {
             #[inline]
             #[target_feature(enable = $features)]
-            fn begin<'t>(&self, tables: &'t Tables, added: Vector) -> Hashing<'t> {
-                let powers = tables.powers_from(self.len.div_ceil(16) + usize::from(self.is_last));
-                let wholes = (self.len - 1) / WIDTH;
-                let last_len = self.len - wholes * WIDTH;
-                Hashing { at: self.at, wholes, last_len, powers, added, product: Product::zero() }
+            fn new(
+                tables: &'t Tables,
+                (at, len): (*const u8, usize),
+                last: Vector,
+                hashed: Vector,
+                (lane, is_last): (usize, bool),
+            ) -> Self {
+                let powers = tables.powers_from(len.div_ceil(16) + usize::from(is_last));
+                Self { at, wholes: (len - 1) / WIDTH, last, hashed, powers, lane, is_last }
             }
 
+            /// One whose hash is zero.
             #[inline]
             #[target_feature(enable = $features)]
-            fn put(&self, product: Product, hashed: &mut Vector, products: &mut [Product; LANES]) {
-                if !self.is_last {
-                    *hashed = reduce(product.collapsed());
+            fn nothing(tables: &'t Tables) -> Self {
+                Self::new(tables, (std::ptr::null(), 1), zero(), zero(), (0, true))
+            }
+
+            /// Adds products of two registers, if there are as many of them.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn step(&self, pair: usize, hash: &mut Hash) {
+                if 2 * pair + 1 < self.wholes {
+                    // SAFETY: both registers are among those that are read from `at` on.
+                    let (one, two) = unsafe {
+                        (
+                            load(self.at.add(2 * pair * WIDTH)),
+                            load(self.at.add((2 * pair + 1) * WIDTH)),
+                        )
+                    };
+                    let one = xor(reverse_bytes(one), std::mem::replace(&mut hash.first, zero()));
+                    let powers = [2 * pair, 2 * pair + 1].map(|at| powers_at(self.powers, at));
+                    hash.product.add_both([one, reverse_bytes(two)], powers);
+                }
+            }
+
+            /// Adds what [`Part::step`] has left: the last register, and the one before if there is
+            /// an odd number.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn finish(&self, mut hash: Hash) -> Product {
+                let last = reverse_bytes(self.last);
+                let power = powers_at(self.powers, self.wholes);
+                if self.wholes % 2 == 1 {
+                    let before = self.wholes - 1;
+                    // SAFETY: the register is among those that are read from `at` on.
+                    let one = unsafe { load(self.at.add(before * WIDTH)) };
+                    let one = xor(reverse_bytes(one), hash.first);
+                    hash.product.add_both([one, last], [powers_at(self.powers, before), power]);
                 } else {
+                    hash.product.add(xor(last, hash.first), power);
+                }
+                hash.product
+            }
+
+            /// Its products, while nothing is encrypted.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn hash(&self) -> Product {
+                let mut hash = Hash { first: self.hashed, product: Product::zero() };
+                for pair in 0..self.wholes / 2 {
+                    self.step(pair, &mut hash);
+                }
+                self.finish(hash)
+            }
+
+            /// Puts the products of a record's last part in its lane. Of any other one gives what is
+            /// added to the first block behind it.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn end(&self, product: Product, products: &mut [Product; LANES]) -> Option<Vector> {
+                if self.is_last {
                     products[self.lane] = product;
+                    return None;
+                }
+                Some(reduce(product.collapsed()))
+            }
+        }
+
+        /// The hash of a part so far.
+        struct Hash {
+            /// What is still to be added to the first block.
+            first: Vector,
+            product: Product,
+        }
+
+        /// Encrypts or decrypts a span of at most [`WHOLE`] bytes, and hashes a part meanwhile: gives
+        /// its products, and the last register that was written.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn crypt(
+            tables: &Tables,
+            counters: &mut Vector,
+            span: super::Span,
+            part: &Part<'_>,
+        ) -> (Product, Vector) {
+            // SAFETY: each is called for a span of a length that it is for.
+            unsafe {
+                match span.len.div_ceil(WIDTH) {
+                    1 => crypt_some::<1>(tables, counters, span, part),
+                    2 => crypt_some::<2>(tables, counters, span, part),
+                    3 => crypt_some::<3>(tables, counters, span, part),
+                    4 => crypt_some::<4>(tables, counters, span, part),
+                    5 => crypt_some::<5>(tables, counters, span, part),
+                    6 => crypt_some::<6>(tables, counters, span, part),
+                    7 => crypt_some::<7>(tables, counters, span, part),
+                    _ => crypt_some::<8>(tables, counters, span, part),
                 }
             }
         }
 
-        /// A part that is being hashed.
-        struct Hashing<'t> {
-            at: *const u8,
-            wholes: usize,
-            last_len: usize,
-            powers: &'t [Block],
-            added: Vector,
-            product: Product,
+        /// # Safety
+        /// The span's length is above `COUNT - 1` registers and at most `COUNT`.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn crypt_some<const COUNT: usize>(
+            tables: &Tables,
+            counters: &mut Vector,
+            span: super::Span,
+            part: &Part<'_>,
+        ) -> (Product, Vector) {
+            let mut hash = Hash { first: part.hashed, product: Product::zero() };
+            let states = next_counters::<COUNT>(counters);
+            let streams = encrypt(tables, states, |round| part.step(round, &mut hash));
+            // Before anything is written, since a part that is opened is in the same place.
+            let product = part.finish(hash);
+            let last_len = span.len - (COUNT - 1) * WIDTH;
+            let mut last = zero();
+            for (at, stream) in streams.into_iter().enumerate() {
+                // SAFETY: registers before the last are whole, and the last has `last_len` bytes.
+                unsafe {
+                    let (from, to) = (span.from.add(at * WIDTH), span.to.add(at * WIDTH));
+                    if at < COUNT - 1 {
+                        store(to, xor(load(from), stream));
+                    } else {
+                        last = store_part(to, last_len, xor(load_part(from, last_len), stream));
+                    }
+                }
+            }
+            (product, last)
         }
 
-        impl Hashing<'_> {
-            #[inline]
-            #[target_feature(enable = $features)]
-            unsafe fn step(&mut self, at: usize) {
-                let text = unsafe { load(self.at.add(at * WIDTH)) };
-                let power = unsafe { load(self.powers.as_ptr().add(at * LANES).cast()) };
-                self.product.add(xor(reverse_bytes(text), self.added), power);
-                self.added = zero();
-            }
-
-            #[inline]
-            #[target_feature(enable = $features)]
-            unsafe fn end(mut self) -> Product {
-                let text = unsafe { load_part(self.at.add(self.wholes * WIDTH), self.last_len) };
-                let power = unsafe { load(self.powers.as_ptr().add(self.wholes * LANES).cast()) };
-                self.product.add(xor(reverse_bytes(text), self.added), power);
-                self.product
-            }
-        }
-
-        /// The hash of the associated data without the last multiplication by the hash key.
+        /// The hash of the associated data, without the last multiplication by the hash key.
         #[inline]
         #[target_feature(enable = $features)]
         fn aad_so_far(tables: &Tables, aad: &[u8]) -> u128 {
@@ -239,79 +402,29 @@ macro_rules! algorithm {
         #[inline(never)]
         #[target_feature(enable = $features)]
         fn long_aad_so_far(tables: &Tables, aad: &[u8]) -> u128 {
-            let mut rest = aad;
-            let mut sum = 0;
+            let (mut rest, mut sum) = (aad, 0);
             while rest.len() > 16 {
                 let (block, others) = rest.split_at(16);
-                let hash_key = broadcast(&tables.powers[super::POWERS - 1]);
-                let sum_so_far = broadcast_number(sum ^ super::padded_block(block));
-                let product = to_blocks(reduce(Product::of(sum_so_far, hash_key)));
-                sum = u128::from_le_bytes(product[0]);
+                let term = in_first_lane(sum ^ super::padded_block(block));
+                let hash = reduce(Product::of(term, in_first_lane(tables.power(1))));
+                sum = u128::from_le_bytes(to_blocks(hash)[0]);
                 rest = others;
             }
             sum ^ super::padded_block(rest)
         }
 
+        /// The counter blocks behind the first, with their bytes in reverse.
         #[inline]
         #[target_feature(enable = $features)]
-        fn crypt(
-            tables: &Tables,
-            counters: &mut Vector,
-            span: super::Span,
-            len: usize,
-            part: &Part,
-            hashed: Vector,
-        ) -> Product {
-            let hashing = part.begin(tables, hashed);
-            unsafe {
-                match len.div_ceil(WIDTH) {
-                    1 => crypt_some::<1>(tables, counters, span, len, hashing),
-                    2 => crypt_some::<2>(tables, counters, span, len, hashing),
-                    3 => crypt_some::<3>(tables, counters, span, len, hashing),
-                    4 => crypt_some::<4>(tables, counters, span, len, hashing),
-                    5 => crypt_some::<5>(tables, counters, span, len, hashing),
-                    6 => crypt_some::<6>(tables, counters, span, len, hashing),
-                    7 => crypt_some::<7>(tables, counters, span, len, hashing),
-                    _ => crypt_some::<8>(tables, counters, span, len, hashing),
-                }
-            }
-        }
-
-        #[inline]
-        #[target_feature(enable = $features)]
-        unsafe fn crypt_some<const COUNT: usize>(
-            tables: &Tables,
-            counters: &mut Vector,
-            span: super::Span,
-            len: usize,
-            mut hashing: Hashing<'_>,
-        ) -> Product {
-            let streams = encrypt(tables, next_counters::<COUNT>(counters), |round| {
-                if round < hashing.wholes {
-                    unsafe { hashing.step(round) };
-                }
-            });
-            let product = unsafe { hashing.end() };
-            let last_len = len - (COUNT - 1) * WIDTH;
-            for (at, stream) in streams.into_iter().enumerate() {
-                // SAFETY: registers before the last are whole, and the last has `last_len` bytes.
-                unsafe {
-                    let (from, to) = (span.from.add(at * WIDTH), span.to.add(at * WIDTH));
-                    if at < COUNT - 1 {
-                        store(to, xor(load(from), stream));
-                    } else {
-                        store_part(to, last_len, xor(load_part(from, last_len), stream));
-                    }
-                }
-            }
-            product
+        fn counters_after<const COUNT: usize>(first: u128) -> [Vector; COUNT] {
+            next_counters(&mut add(broadcast(first), from_lanes(ASCENDING)))
         }
 
         /// Counter blocks with their bytes in reverse, and advances the counters past them.
         #[inline]
         #[target_feature(enable = $features)]
         fn next_counters<const COUNT: usize>(counters: &mut Vector) -> [Vector; COUNT] {
-            let step = broadcast_number(LANES as u128);
+            let step = broadcast(LANES as u128);
             let mut blocks = [zero(); COUNT];
             for block in &mut blocks {
                 *block = *counters;
@@ -320,7 +433,8 @@ macro_rules! algorithm {
             blocks
         }
 
-        /// Encrypts blocks that have their bytes in reverse.
+        /// Encrypts blocks that have their bytes in reverse. `between` is called after each round but
+        /// the last, with its number from zero: there are at least nine.
         #[inline]
         #[target_feature(enable = $features)]
         fn encrypt<const COUNT: usize>(
@@ -328,18 +442,18 @@ macro_rules! algorithm {
             mut states: [Vector; COUNT],
             mut between: impl FnMut(usize),
         ) -> [Vector; COUNT] {
-            let key = broadcast(&tables.round_keys[0]);
+            let key = broadcast(u128::from_le_bytes(tables.round_keys[0]));
             for state in &mut states {
                 *state = xor(reverse_bytes(*state), key);
             }
             for (at, key) in tables.round_keys[1..tables.rounds].iter().enumerate() {
-                let key = broadcast(key);
+                let key = broadcast(u128::from_le_bytes(*key));
                 for state in &mut states {
                     *state = round(*state, key);
                 }
                 between(at);
             }
-            let key = broadcast(&tables.round_keys[tables.rounds]);
+            let key = broadcast(u128::from_le_bytes(tables.round_keys[tables.rounds]));
             for state in &mut states {
                 *state = last_round(*state, key);
             }
@@ -375,10 +489,20 @@ macro_rules! algorithm {
             #[inline]
             #[target_feature(enable = $features)]
             fn add(&mut self, a: Vector, b: Vector) {
-                self.low = xor(self.low, multiply_halves::<0x00>(a, b));
-                self.middle =
-                    xor3(self.middle, multiply_halves::<0x01>(a, b), multiply_halves::<0x10>(a, b));
-                self.high = xor(self.high, multiply_halves::<0x11>(a, b));
+                let product = Self::of(a, b);
+                self.low = xor(self.low, product.low);
+                self.middle = xor(self.middle, product.middle);
+                self.high = xor(self.high, product.high);
+            }
+
+            /// Adds two products.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn add_both(&mut self, a: [Vector; 2], b: [Vector; 2]) {
+                let (one, two) = (Self::of(a[0], b[0]), Self::of(a[1], b[1]));
+                self.low = xor3(self.low, one.low, two.low);
+                self.middle = xor3(self.middle, one.middle, two.middle);
+                self.high = xor3(self.high, one.high, two.high);
             }
 
             /// The sum of all lanes, in the first.
@@ -392,6 +516,7 @@ macro_rules! algorithm {
                 }
             }
 
+            /// In each lane the sum of all lanes of one product.
             #[inline]
             #[target_feature(enable = $features)]
             fn sums_of_lanes(products: [Self; LANES]) -> Self {
@@ -407,11 +532,18 @@ macro_rules! algorithm {
         #[inline]
         #[target_feature(enable = $features)]
         fn reduce(product: Product) -> Vector {
-            let polynomial = broadcast_number(super::schedule::POLYNOMIAL);
+            let polynomial = broadcast(super::schedule::POLYNOMIAL);
             let folded = multiply_halves::<0x00>(product.low, polynomial);
             let middle = xor3(product.middle, folded, swap_halves(product.low));
             let folded = multiply_halves::<0x00>(middle, polynomial);
             xor3(product.high, folded, swap_halves(middle))
+        }
+
+        /// The register of powers at a place of those from one on.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn powers_at(powers: &[Block], at: usize) -> Vector {
+            load_blocks(&powers.as_chunks::<LANES>().0[at])
         }
 
         /// Bytes of a register.

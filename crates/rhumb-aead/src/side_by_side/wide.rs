@@ -3,9 +3,9 @@
 //! All functions but the first have one condition: the processor has what [`is_possible`] asks for.
 
 use std::arch::x86_64::{
-    __m128i, __m512i, __mmask64, _mm_loadu_si128, _mm_set_epi64x, _mm_xor_si128,
-    _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_xor_si256, _mm512_add_epi32,
-    _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4, _mm512_castsi128_si512,
+    __m128i, __m512i, __mmask64, _mm_set_epi64x, _mm_xor_si128, _mm256_castsi256_si128,
+    _mm256_extracti128_si256, _mm256_xor_si256, _mm512_add_epi32, _mm512_aesenc_epi128,
+    _mm512_aesenclast_epi128, _mm512_broadcast_i32x4, _mm512_castsi128_si512,
     _mm512_castsi512_si256, _mm512_clmulepi64_epi128, _mm512_extracti64x4_epi64,
     _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
     _mm512_maskz_mov_epi8, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_epi32,
@@ -86,7 +86,7 @@ fn swap_halves(a: Vector) -> Vector {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn reverse_bytes(a: Vector) -> Vector {
-    let order = broadcast_number(0x0001_0203_0405_0607_0809_0A0B_0C0D_0E0F);
+    let order = broadcast(0x0001_0203_0405_0607_0809_0A0B_0C0D_0E0F);
     _mm512_shuffle_epi8(a, order)
 }
 
@@ -99,8 +99,15 @@ fn register(number: u128) -> __m128i {
 /// The same block in all lanes.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn broadcast_number(number: u128) -> Vector {
+fn broadcast(number: u128) -> Vector {
     _mm512_broadcast_i32x4(register(number))
+}
+
+/// A block in the first lane, and zeros in the others.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn in_first_lane(number: u128) -> Vector {
+    _mm512_zextsi128_si512(register(number))
 }
 
 /// A block in each lane.
@@ -138,27 +145,6 @@ fn to_blocks(a: Vector) -> [Block; LANES] {
     // SAFETY: `blocks` are 64 bytes that may be written, and any alignment will do.
     unsafe { _mm512_storeu_si512(blocks.as_mut_ptr().cast(), a) };
     blocks
-}
-
-/// A block in the first lane, and zeros in the others.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn in_first_lane(block: &Block) -> Vector {
-    _mm512_zextsi128_si512(load_block(block))
-}
-
-/// A block from memory in all lanes.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn broadcast(block: &Block) -> Vector {
-    _mm512_broadcast_i32x4(load_block(block))
-}
-
-#[inline]
-#[target_feature(enable = "sse2")]
-fn load_block(block: &Block) -> __m128i {
-    // SAFETY: the reference is to 16 bytes that may be read, and any alignment will do.
-    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
 #[inline]
