@@ -79,29 +79,52 @@ macro_rules! algorithm {
         #[inline]
         #[target_feature(enable = $features)]
         fn group<const SEALS: bool>(tables: &Tables, records: &mut [Record<'_>]) -> [Block; LANES] {
-            let (mut first, mut aads, mut lengths) = ([0; LANES], [0; LANES], [0; LANES]);
-            let (mut least, mut most) = (usize::MAX, 0);
-            for lane in 0..LANES {
-                let Some(record) = records.get(lane) else { break };
-                let len = record.bytes.len();
-                first[lane] = super::counter_block(&record.nonce, 1);
-                aads[lane] = aad_so_far(tables, record.aad);
-                lengths[lane] = super::lengths_block(record.aad, len);
-                (least, most) = (least.min(len), most.max(len));
-            }
-            let hash_key = broadcast(tables.power(1));
-            let aads = to_blocks(reduce(Product::of(from_lanes(aads), hash_key)));
-            let aads = aads.map(u128::from_le_bytes);
-            let is_full = records.len() == LANES;
-            let (mut product, masks) = if is_full && least > 0 && most <= WIDTH {
-                together::<SEALS, 1, { LANES + 1 }>(tables, records, &first, &aads)
-            } else if is_full && least > WIDTH && most <= 2 * WIDTH {
-                together::<SEALS, 2, { 2 * LANES + 1 }>(tables, records, &first, &aads)
+            let lanes = Lanes::of(tables, records);
+            let (mut product, masks) = if records.len() < LANES {
+                part_by_part::<SEALS>(tables, records, &lanes)
             } else {
-                part_by_part::<SEALS>(tables, records, &first, &aads)
+                let lens = records.iter().map(|record| record.bytes.len());
+                let (least, most) = lens
+                    .fold((usize::MAX, 0), |(least, most), len| (least.min(len), most.max(len)));
+                if least > 0 && most <= WIDTH {
+                    together::<SEALS, 1, { LANES + 1 }>(tables, records, &lanes)
+                } else if least > WIDTH && most <= 2 * WIDTH {
+                    together::<SEALS, 2, { 2 * LANES + 1 }>(tables, records, &lanes)
+                } else {
+                    part_by_part::<SEALS>(tables, records, &lanes)
+                }
             };
-            product.add(from_lanes(lengths), hash_key);
+            product.add(lanes.lengths, broadcast(tables.power(1)));
             to_blocks(xor(reverse_bytes(reduce(product)), masks))
+        }
+
+        /// What there is of each record, in a lane of a register: put together in registers, since
+        /// what is written in pieces and read as a whole is waited for.
+        struct Lanes {
+            /// The first counter block.
+            first: Vector,
+            /// The hash of the associated data, which is added to the first block.
+            aads: Vector,
+            lengths: Vector,
+        }
+
+        impl Lanes {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn of(tables: &Tables, records: &[Record<'_>]) -> Self {
+                let first = each_lane(|lane| {
+                    records.get(lane).map_or(0, |record| super::counter_block(&record.nonce, 1))
+                });
+                let aads = each_lane(|lane| {
+                    records.get(lane).map_or(0, |record| aad_so_far(tables, record.aad))
+                });
+                let lengths = each_lane(|lane| {
+                    let record = records.get(lane);
+                    record.map_or(0, |it| super::lengths_block(it.aad, it.bytes.len()))
+                });
+                let aads = reduce(Product::of(from_lanes(aads), broadcast(tables.power(1))));
+                Self { first: from_lanes(first), aads, lengths: from_lanes(lengths) }
+            }
         }
 
         /// Takes [`LANES`] records of `COUNT` registers each, and gives the products of each record
@@ -111,10 +134,10 @@ macro_rules! algorithm {
         fn together<const SEALS: bool, const COUNT: usize, const STATES: usize>(
             tables: &Tables,
             records: &mut [Record<'_>],
-            first: &[u128; LANES],
-            aads: &[u128; LANES],
+            lanes: &Lanes,
         ) -> (Product, Vector) {
-            let mut states = [from_lanes(*first); STATES];
+            let (first, aads) = (to_numbers(lanes.first), to_numbers(lanes.aads));
+            let mut states = [lanes.first; STATES];
             for lane in 0..LANES {
                 states[1 + lane * COUNT..][..COUNT]
                     .copy_from_slice(&counters_after::<COUNT>(first[lane]));
@@ -180,10 +203,10 @@ macro_rules! algorithm {
         fn part_by_part<const SEALS: bool>(
             tables: &Tables,
             records: &mut [Record<'_>],
-            first: &[u128; LANES],
-            aads: &[u128; LANES],
+            lanes: &Lanes,
         ) -> (Product, Vector) {
-            let [masks] = encrypt(tables, [from_lanes(*first)], |_| {});
+            let (first, aads) = (to_numbers(lanes.first), to_numbers(lanes.aads));
+            let [masks] = encrypt(tables, [lanes.first], |_| {});
             let mut products = [Product::zero(); LANES];
             let mut waiting: Option<Part<'_>> = None;
             for (lane, record) in records.iter_mut().enumerate().take(LANES) {
@@ -537,6 +560,12 @@ macro_rules! algorithm {
             let middle = xor3(product.middle, folded, swap_halves(product.low));
             let folded = multiply_halves::<0x00>(middle, polynomial);
             xor3(product.high, folded, swap_halves(middle))
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn to_numbers(a: Vector) -> [u128; LANES] {
+            to_blocks(a).map(u128::from_le_bytes)
         }
 
         /// The register of powers at a place of those from one on.

@@ -120,6 +120,12 @@ fn from_lanes([a, b, c, d]: [u128; LANES]) -> Vector {
     _mm512_inserti32x4::<3>(lanes, register(d))
 }
 
+/// A number for each lane.
+#[inline]
+fn each_lane(number: impl Fn(usize) -> u128) -> [u128; LANES] {
+    [number(0), number(1), number(2), number(3)]
+}
+
 /// Of lane `n` the sum of all lanes of the vector `n`.
 #[inline]
 #[target_feature(enable = "avx512f")]
