@@ -2,10 +2,7 @@
 //!
 //! Invariant: what becomes of a record depends on that record alone, whatever stands beside it.
 
-use subtle::ConstantTimeEq;
-
 use crate::Record;
-use crate::side_by_side::Block;
 
 /// The most records of one call: one bit of [`Opened`] for each.
 pub const MAX_RECORDS: usize = 64;
@@ -63,15 +60,6 @@ impl Opened {
     pub fn bits(self) -> u64 {
         self.opened
     }
-}
-
-/// Whether two tags are the same, in a time that tells nothing of them.
-#[inline]
-pub(crate) fn are_equal(one: &Block, other: &Block) -> bool {
-    // As one number: `subtle` compares byte by byte otherwise, for as long as a short record takes.
-    let difference = u128::from_ne_bytes(*one) ^ u128::from_ne_bytes(*other);
-    let folded = difference as u64 | (difference >> 64) as u64;
-    folded.ct_eq(&0).into()
 }
 
 fn check(records: &[Record<'_>]) {

@@ -4,9 +4,8 @@
 
 use std::fmt;
 
-use crate::batch::are_equal;
 use crate::library::LibraryKey;
-use crate::side_by_side::{self, Tables};
+use crate::side_by_side::{Tables, Width};
 use crate::{NONCE_LEN, Record, TAG_LEN};
 
 /// Which cipher, with tags of 16 bytes and nonces of 12.
@@ -44,20 +43,32 @@ pub enum Choice {
 pub enum Backend {
     /// Four blocks to a register: AVX-512 with VAES and VPCLMULQDQ.
     Avx512,
+    /// Two blocks to a register: AVX2 with VAES and VPCLMULQDQ.
+    Avx2,
+    /// One block to a register: AES-NI, PCLMULQDQ and AVX.
+    AesNi,
     /// aws-lc.
     Library,
 }
 
 impl Backend {
     /// All of them, the fastest first.
-    pub const ALL: [Self; 2] = [Self::Avx512, Self::Library];
+    pub const ALL: [Self; 4] = [Self::Avx512, Self::Avx2, Self::AesNi, Self::Library];
 
     /// Whether this processor has what it takes.
     #[inline]
     pub fn is_possible(self) -> bool {
+        self.width().is_none_or(Width::is_possible)
+    }
+
+    /// Of registers, where it is not the library.
+    #[inline]
+    fn width(self) -> Option<Width> {
         match self {
-            Self::Avx512 => side_by_side::is_wide_possible(),
-            Self::Library => true,
+            Self::Avx512 => Some(Width::Four),
+            Self::Avx2 => Some(Width::Two),
+            Self::AesNi => Some(Width::One),
+            Self::Library => None,
         }
     }
 
@@ -71,7 +82,7 @@ impl Backend {
 pub struct Key(Inner);
 
 enum Inner {
-    Wide(Box<Tables>),
+    Own(Width, Box<Tables>),
     Library(LibraryKey),
 }
 
@@ -95,16 +106,18 @@ impl Key {
     pub fn for_backend(algorithm: Algorithm, key: &[u8], backend: Backend) -> Self {
         assert_eq!(key.len(), algorithm.key_len(), "a key is as long as its algorithm says");
         assert!(backend.is_possible(), "this processor has no {backend:?}");
-        Self(match backend {
-            Backend::Avx512 => Inner::Wide(Tables::new(key)),
-            Backend::Library => Inner::Library(LibraryKey::new(algorithm, key)),
+        Self(match backend.width() {
+            Some(width) => Inner::Own(width, Tables::new(key)),
+            None => Inner::Library(LibraryKey::new(algorithm, key)),
         })
     }
 
     /// What computes with this key.
     pub fn backend(&self) -> Backend {
         match &self.0 {
-            Inner::Wide(_) => Backend::Avx512,
+            Inner::Own(Width::Four, _) => Backend::Avx512,
+            Inner::Own(Width::Two, _) => Backend::Avx2,
+            Inner::Own(Width::One, _) => Backend::AesNi,
             Inner::Library(_) => Backend::Library,
         }
     }
@@ -156,7 +169,7 @@ impl Key {
     #[inline]
     pub(crate) fn lanes(&self) -> usize {
         match &self.0 {
-            Inner::Wide(_) => side_by_side::WIDE_LANES,
+            Inner::Own(width, _) => width.lanes(),
             Inner::Library(_) => 1,
         }
     }
@@ -165,10 +178,7 @@ impl Key {
     #[inline]
     pub(crate) fn seal_group(&self, group: &mut [Record<'_>]) {
         match &self.0 {
-            Inner::Wide(tables) => {
-                let tags = side_by_side::seal_wide(tables, group);
-                group.iter_mut().zip(tags).for_each(|(record, tag)| record.tag = tag);
-            }
+            Inner::Own(width, tables) => width.seal(tables, group),
             Inner::Library(key) => group.iter_mut().for_each(|record| key.seal(record)),
         }
     }
@@ -177,30 +187,13 @@ impl Key {
     #[inline]
     pub(crate) fn open_group(&self, group: &mut [Record<'_>]) -> u64 {
         match &self.0 {
-            Inner::Wide(tables) => {
-                let tags = side_by_side::open_wide(tables, group);
-                release(group, &tags)
-            }
+            Inner::Own(width, tables) => width.open(tables, group),
             Inner::Library(key) => group
                 .iter_mut()
                 .enumerate()
                 .fold(0, |opened, (at, record)| opened | u64::from(key.open(record)) << at),
         }
     }
-}
-
-/// Compares tags with those that were computed, and takes back what was decrypted where they differ.
-#[inline]
-fn release(group: &mut [Record<'_>], tags: &[[u8; TAG_LEN]]) -> u64 {
-    let mut opened = 0;
-    for (at, (record, tag)) in group.iter_mut().zip(tags).enumerate() {
-        let is_equal = are_equal(&record.tag, tag);
-        if !is_equal {
-            record.bytes.fill(0);
-        }
-        opened |= u64::from(is_equal) << at;
-    }
-    opened
 }
 
 impl fmt::Debug for Key {

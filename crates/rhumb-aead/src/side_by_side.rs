@@ -7,9 +7,12 @@
 
 #[macro_use]
 mod algorithm;
+mod middle;
+mod narrow;
 mod schedule;
 mod wide;
 
+use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
 use crate::{NONCE_LEN, Record};
@@ -17,8 +20,6 @@ use crate::{NONCE_LEN, Record};
 /// A block of AES, a tag, an element of the field.
 pub(crate) type Block = [u8; BLOCK];
 pub(crate) const BLOCK: usize = 16;
-/// Records that the wide backend works on together.
-pub(crate) const WIDE_LANES: usize = wide::LANES;
 
 /// What is computed once from a key.
 #[repr(C, align(64))]
@@ -66,31 +67,98 @@ impl Drop for Tables {
     }
 }
 
-#[inline]
-pub(crate) fn is_wide_possible() -> bool {
-    wide::is_possible() && schedule::is_possible()
+/// How many blocks a register has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    Four,
+    Two,
+    One,
 }
 
-/// Encrypts up to [`WIDE_LANES`] records of one key, and gives their tags.
-///
-/// # Panics
-/// On processors that lack what [`is_wide_possible`] asks for.
-#[inline]
-pub(crate) fn seal_wide(tables: &Tables, group: &mut [Record<'_>]) -> [Block; WIDE_LANES] {
-    assert!(wide::is_possible(), "the wide backend is for processors that have it");
-    // SAFETY: the processor has what the function was compiled for, as was asked above.
-    unsafe { wide::seal(tables, group) }
+impl Width {
+    /// Whether this processor has such registers, and what else is needed.
+    #[inline]
+    pub(crate) fn is_possible(self) -> bool {
+        schedule::is_possible()
+            && match self {
+                Self::Four => wide::is_possible(),
+                Self::Two => middle::is_possible(),
+                Self::One => narrow::is_possible(),
+            }
+    }
+
+    /// Records that are worked on together.
+    #[inline]
+    pub(crate) fn lanes(self) -> usize {
+        match self {
+            Self::Four => wide::LANES,
+            Self::Two => middle::LANES,
+            Self::One => narrow::LANES,
+        }
+    }
+
+    /// Encrypts up to [`Width::lanes`] records of one key, and writes their tags.
+    ///
+    /// # Panics
+    /// On processors for which this width is not possible.
+    #[inline]
+    pub(crate) fn seal(self, tables: &Tables, group: &mut [Record<'_>]) {
+        assert!(self.is_possible(), "a width is for processors that have it");
+        // SAFETY: the processor has what each function was compiled for, as was asked above.
+        unsafe {
+            match self {
+                Self::Four => put(&wide::seal(tables, group), group),
+                Self::Two => put(&middle::seal(tables, group), group),
+                Self::One => put(&narrow::seal(tables, group), group),
+            }
+        }
+    }
+
+    /// Decrypts up to [`Width::lanes`] records of one key, and takes back those whose tag differs
+    /// from the one that they ought to have: a bit for each, set where the tag held.
+    ///
+    /// # Panics
+    /// As [`Width::seal`].
+    #[inline]
+    pub(crate) fn open(self, tables: &Tables, group: &mut [Record<'_>]) -> u64 {
+        assert!(self.is_possible(), "a width is for processors that have it");
+        // SAFETY: the processor has what each function was compiled for, as was asked above.
+        unsafe {
+            match self {
+                Self::Four => release(&wide::open(tables, group), group),
+                Self::Two => release(&middle::open(tables, group), group),
+                Self::One => release(&narrow::open(tables, group), group),
+            }
+        }
+    }
 }
 
-/// Decrypts up to [`WIDE_LANES`] records of one key, and gives the tags that they ought to have.
-///
-/// # Panics
-/// As [`seal_wide`].
 #[inline]
-pub(crate) fn open_wide(tables: &Tables, group: &mut [Record<'_>]) -> [Block; WIDE_LANES] {
-    assert!(wide::is_possible(), "the wide backend is for processors that have it");
-    // SAFETY: the processor has what the function was compiled for, as was asked above.
-    unsafe { wide::open(tables, group) }
+fn put(tags: &[Block], group: &mut [Record<'_>]) {
+    group.iter_mut().zip(tags).for_each(|(record, tag)| record.tag = *tag);
+}
+
+/// Compares tags with those that were computed, and takes back what was decrypted where they differ.
+#[inline]
+fn release(tags: &[Block], group: &mut [Record<'_>]) -> u64 {
+    let mut opened = 0;
+    for (at, (record, tag)) in group.iter_mut().zip(tags).enumerate() {
+        let is_equal = are_equal(&record.tag, tag);
+        if !is_equal {
+            record.bytes.fill(0);
+        }
+        opened |= u64::from(is_equal) << at;
+    }
+    opened
+}
+
+/// Whether two tags are the same, in a time that tells nothing of them.
+#[inline]
+fn are_equal(one: &Block, other: &Block) -> bool {
+    // As one number: `subtle` compares byte by byte otherwise, for as long as a short record takes.
+    let difference = u128::from_ne_bytes(*one) ^ u128::from_ne_bytes(*other);
+    let folded = difference as u64 | (difference >> 64) as u64;
+    folded.ct_eq(&0).into()
 }
 
 /// Where a record's bytes are read and written: as pointers, since both may be the same place.
@@ -134,14 +202,60 @@ fn counter_block(nonce: &[u8; NONCE_LEN], counter: u32) -> u128 {
 /// Up to a block of bytes and zeros behind them, in reverse.
 #[inline]
 fn padded_block(bytes: &[u8]) -> u128 {
-    // In two pieces that may overlap: a copy of a length that is not known takes a call.
-    let (front, back) =
-        if let (Some(front), Some(back)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-            (u128::from(u64::from_be_bytes(*front)) << 64, u64::from_be_bytes(*back))
+    assert!(bytes.len() <= BLOCK, "at most a block");
+    // SAFETY: the slice is of so many bytes, which may be read.
+    unsafe { read_part(bytes.as_ptr(), bytes.len()) }.swap_bytes()
+}
+
+/// Reads up to a block of bytes, the first lowest, and zeros above them. In two pieces that may
+/// overlap, since a copy of a length that is not known takes a call.
+///
+/// # Safety
+/// `len` bytes may be read from `from` on, and `len` is at most 16.
+#[inline]
+unsafe fn read_part(from: *const u8, len: usize) -> u128 {
+    // SAFETY: each piece ends at or before `len`.
+    unsafe {
+        if len >= 8 {
+            let low = u128::from(from.cast::<u64>().read_unaligned());
+            let high = u128::from(from.add(len - 8).cast::<u64>().read_unaligned());
+            low | high << (8 * (len - 8))
+        } else if len >= 4 {
+            let low = u64::from(from.cast::<u32>().read_unaligned());
+            let high = u64::from(from.add(len - 4).cast::<u32>().read_unaligned());
+            u128::from(low | high << (8 * (len - 4)))
+        } else if len > 0 {
+            // The first, the middle and the last, which are the same where there are fewer.
+            let at = |at: usize| u32::from(from.add(at).read()) << (8 * at);
+            u128::from(at(0) | at(len / 2) | at(len - 1))
         } else {
-            return bytes.iter().rev().fold(0, |block, byte| block >> 8 | u128::from(*byte) << 120);
-        };
-    front | u128::from(back) << 8 * (BLOCK - bytes.len())
+            0
+        }
+    }
+}
+
+/// Writes the lowest bytes of `block`, up to all of them, and gives it with zeros above those.
+///
+/// # Safety
+/// `len` bytes may be written from `to` on, and `len` is at most 16.
+#[inline]
+unsafe fn write_part(to: *mut u8, len: usize, block: u128) -> u128 {
+    // SAFETY: each piece ends at or before `len`.
+    unsafe {
+        if len >= 8 {
+            to.cast::<u64>().write_unaligned(block as u64);
+            to.add(len - 8).cast::<u64>().write_unaligned((block >> (8 * (len - 8))) as u64);
+        } else if len >= 4 {
+            to.cast::<u32>().write_unaligned(block as u32);
+            to.add(len - 4).cast::<u32>().write_unaligned((block >> (8 * (len - 4))) as u32);
+        } else if len > 0 {
+            for at in [0, len / 2, len - 1] {
+                to.add(at).write((block >> (8 * at)) as u8);
+            }
+        }
+    }
+    let above = u128::MAX.checked_shl(8 * len as u32).unwrap_or(0);
+    block & !above
 }
 
 /// The last block of GHASH: both lengths in bits.
@@ -155,8 +269,8 @@ fn lengths_block(aad: &[u8], len: usize) -> u128 {
 const AT_ONCE: usize = 8;
 /// As many powers as blocks are hashed without a reduction: those of [`AT_ONCE`] of the widest
 /// registers, one of associated data, and the lengths.
-const POWERS: usize = AT_ONCE * WIDE_LANES + 2;
+const POWERS: usize = AT_ONCE * wide::LANES + 2;
 /// A register may be read from the last power on, less one that stands for nothing.
-const PADDING: usize = WIDE_LANES - 1;
+const PADDING: usize = wide::LANES - 1;
 /// Of AES-256.
 const MAX_ROUND_KEYS: usize = 15;
