@@ -28,8 +28,8 @@ pub(crate) struct Tables {
     /// whole registers are read from any of them on.
     powers: [Block; POWERS + PADDING],
     round_keys: [Block; MAX_ROUND_KEYS],
-    /// Rounds of AES: 10 or 14.
-    rounds: usize,
+    /// Of AES-256, with 14 rounds, or of AES-128, with 10.
+    is_long: bool,
 }
 
 impl Tables {
@@ -40,11 +40,22 @@ impl Tables {
         let mut tables = Box::new(Self {
             powers: [[0; BLOCK]; POWERS + PADDING],
             round_keys: [[0; BLOCK]; MAX_ROUND_KEYS],
-            rounds: key.len() / 4 + 6,
+            is_long: key.len() == 32,
         });
         // SAFETY: the processor has what `schedule::fill` was compiled for, as was asked above.
         unsafe { schedule::fill(&mut tables, key) };
         tables
+    }
+
+    /// The keys of all rounds but the last, without what is added before the first round; and that
+    /// of the last. Nothing here can fail, which would cost the callers' loops registers.
+    #[inline]
+    fn later_round_keys(&self) -> (&[Block], &Block) {
+        if self.is_long {
+            (&self.round_keys[1..14], &self.round_keys[14])
+        } else {
+            (&self.round_keys[1..10], &self.round_keys[10])
+        }
     }
 
     /// A power of the hash key.

@@ -83,9 +83,10 @@ macro_rules! algorithm {
             let (mut product, masks) = if records.len() < LANES {
                 part_by_part::<SEALS>(tables, records, &lanes)
             } else {
-                let lens = records.iter().map(|record| record.bytes.len());
-                let (least, most) = lens
-                    .fold((usize::MAX, 0), |(least, most), len| (least.min(len), most.max(len)));
+                let (mut least, mut most) = (usize::MAX, 0);
+                for record in records.iter() {
+                    (least, most) = (least.min(record.bytes.len()), most.max(record.bytes.len()));
+                }
                 if least > 0 && most <= WIDTH {
                     together::<SEALS, 1, { LANES + 1 }>(tables, records, &lanes)
                 } else if least > WIDTH && most <= 2 * WIDTH {
@@ -469,14 +470,15 @@ macro_rules! algorithm {
             for state in &mut states {
                 *state = xor(reverse_bytes(*state), key);
             }
-            for (at, key) in tables.round_keys[1..tables.rounds].iter().enumerate() {
+            let (middle_keys, last_key) = tables.later_round_keys();
+            for (at, key) in middle_keys.iter().enumerate() {
                 let key = broadcast(u128::from_le_bytes(*key));
                 for state in &mut states {
                     *state = round(*state, key);
                 }
                 between(at);
             }
-            let key = broadcast(u128::from_le_bytes(tables.round_keys[tables.rounds]));
+            let key = broadcast(u128::from_le_bytes(*last_key));
             for state in &mut states {
                 *state = last_round(*state, key);
             }

@@ -18,15 +18,12 @@ pub(super) fn is_possible() -> bool {
 #[target_feature(enable = "aes,pclmulqdq")]
 pub(super) fn fill(tables: &mut Tables, key: &[u8]) {
     expand(tables, key);
-    let mut hash_key = _mm_setzero_si128();
-    for (at, round_key) in tables.round_keys[..=tables.rounds].iter().enumerate() {
-        let round_key = register(u128::from_le_bytes(*round_key));
-        hash_key = match at {
-            0 => round_key,
-            _ if at < tables.rounds => _mm_aesenc_si128(hash_key, round_key),
-            _ => _mm_aesenclast_si128(hash_key, round_key),
-        };
+    let mut hash_key = register(u128::from_le_bytes(tables.round_keys[0]));
+    let (middle_keys, last_key) = tables.later_round_keys();
+    for key in middle_keys {
+        hash_key = _mm_aesenc_si128(hash_key, register(u128::from_le_bytes(*key)));
     }
+    hash_key = _mm_aesenclast_si128(hash_key, register(u128::from_le_bytes(*last_key)));
     let hash_key = register(double(number(hash_key).swap_bytes()));
     let mut power = hash_key;
     for exponent in 1..=POWERS {
@@ -41,7 +38,7 @@ fn expand(tables: &mut Tables, key: &[u8]) {
     let key_words = key.as_chunks::<4>().0;
     words[..key_words.len()].copy_from_slice(key_words);
     let mut round_constant = 1;
-    for at in key_words.len()..4 * (tables.rounds + 1) {
+    for at in key_words.len()..4 * (key_words.len() + 7) {
         let mut word = u32::from_le_bytes(words[at - 1]);
         if at % key_words.len() == 0 {
             word = substitute(word.rotate_right(8)) ^ round_constant;
