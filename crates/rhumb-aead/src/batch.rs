@@ -68,13 +68,30 @@ fn check(records: &[Record<'_>]) {
 }
 
 /// Takes the records at the beginning that are worked on together: those of one key that follow
-/// each other, as many as the key's backend takes side by side.
+/// each other, as many as the key's backend takes side by side. What the key of a record further on
+/// needs from memory is asked for meanwhile.
 #[inline]
 fn next_group<'r, 'a>(rest: &mut &'r mut [Record<'a>]) -> Option<&'r mut [Record<'a>]> {
-    let key = rest.first()?.key;
-    let fitting = rest.iter().take(key.lanes());
-    let count = fitting.take_while(|record| std::ptr::eq(record.key, key)).count();
+    let first = rest.first()?;
+    let key = first.key;
+    let lanes = key.lanes(first.bytes.len());
+    let mut count = 1;
+    while count < lanes
+        && let Some(next) = rest.get(count)
+        && std::ptr::eq(next.key, key)
+        && key.is_for_lanes(next.bytes.len())
+    {
+        count += 1;
+    }
+    if let Some(later) = rest.get(count - 1 + AHEAD)
+        && !std::ptr::eq(later.key, key)
+    {
+        later.key.read_ahead(later.bytes.len());
+    }
     let (group, others) = std::mem::take(rest).split_at_mut(count);
     *rest = others;
     Some(group)
 }
+
+/// How many records ahead: with one a key would not have come in time, with many it would be gone.
+const AHEAD: usize = 3;

@@ -76,14 +76,45 @@ impl Backend {
     pub fn fastest() -> Self {
         Self::ALL.into_iter().find(|it| it.is_possible()).unwrap_or(Self::Library)
     }
+
+    /// The longest record for which this is as fast as aws-lc.
+    fn longest(self) -> usize {
+        match self {
+            Self::Avx512 => AVX512_LONGEST,
+            Self::Avx2 => AVX2_LONGEST,
+            Self::AesNi => AESNI_LONGEST,
+            Self::Library => usize::MAX,
+        }
+    }
 }
+
+/// Beyond it aws-lc is as fast on such processors, which works on 48 blocks at a time.
+const AVX512_LONGEST: usize = 4096;
+/// Such processors have no AVX-512, so aws-lc takes its way for AES-NI there.
+const AVX2_LONGEST: usize = usize::MAX;
+/// As above.
+const AESNI_LONGEST: usize = 2048;
 
 /// A key of AES-GCM. Neither `Clone` nor shown by `Debug`; wiped when dropped.
 pub struct Key(Inner);
 
 enum Inner {
-    Own(Width, Box<Tables>),
+    Own(Own),
     Library(LibraryKey),
+}
+
+struct Own {
+    width: Width,
+    tables: Box<Tables>,
+    /// Records that are longer are the library's.
+    longest: usize,
+    library: Option<LibraryKey>,
+}
+
+impl Own {
+    fn new(width: Width, key: &[u8]) -> Self {
+        Self { width, tables: Tables::new(key), longest: usize::MAX, library: None }
+    }
 }
 
 impl Key {
@@ -96,10 +127,15 @@ impl Key {
             Choice::Fastest => Backend::fastest(),
             Choice::Library => Backend::Library,
         };
-        Self::for_backend(algorithm, key, backend)
+        let mut made = Self::for_backend(algorithm, key, backend);
+        if let Inner::Own(own) = &mut made.0 {
+            own.longest = backend.longest();
+            own.library = (own.longest < usize::MAX).then(|| LibraryKey::new(algorithm, key));
+        }
+        made
     }
 
-    /// The same for a given backend, for tests and measurements.
+    /// A key for a given backend whatever the length, for tests and measurements.
     ///
     /// # Panics
     /// When `key` is not of [`Algorithm::key_len`] bytes, or the backend not possible here.
@@ -107,7 +143,7 @@ impl Key {
         assert_eq!(key.len(), algorithm.key_len(), "a key is as long as its algorithm says");
         assert!(backend.is_possible(), "this processor has no {backend:?}");
         Self(match backend.width() {
-            Some(width) => Inner::Own(width, Tables::new(key)),
+            Some(width) => Inner::Own(Own::new(width, key)),
             None => Inner::Library(LibraryKey::new(algorithm, key)),
         })
     }
@@ -115,9 +151,9 @@ impl Key {
     /// What computes with this key.
     pub fn backend(&self) -> Backend {
         match &self.0 {
-            Inner::Own(Width::Four, _) => Backend::Avx512,
-            Inner::Own(Width::Two, _) => Backend::Avx2,
-            Inner::Own(Width::One, _) => Backend::AesNi,
+            Inner::Own(Own { width: Width::Four, .. }) => Backend::Avx512,
+            Inner::Own(Own { width: Width::Two, .. }) => Backend::Avx2,
+            Inner::Own(Own { width: Width::One, .. }) => Backend::AesNi,
             Inner::Library(_) => Backend::Library,
         }
     }
@@ -165,33 +201,58 @@ impl Key {
         self.open_group(std::slice::from_mut(&mut record)) != 0
     }
 
-    /// The most records of this key that are worked on together.
+    /// Asks for the memory that a record of this length needs, so that it has come when it is.
     #[inline]
-    pub(crate) fn lanes(&self) -> usize {
-        match &self.0 {
-            Inner::Own(width, _) => width.lanes(),
-            Inner::Library(_) => 1,
+    pub fn read_ahead(&self, len: usize) {
+        if let Inner::Own(own) = &self.0 {
+            own.tables.read_ahead(len);
         }
     }
 
-    /// Seals at most [`Key::lanes`] records of this key.
+    /// How many records of this key, and of this length or near it, are worked on together.
+    #[inline]
+    pub(crate) fn lanes(&self, len: usize) -> usize {
+        match &self.0 {
+            Inner::Own(own) if len <= own.longest => own.width.lanes(),
+            _ => 1,
+        }
+    }
+
+    /// Whether a record of this length goes together with others.
+    #[inline]
+    pub(crate) fn is_for_lanes(&self, len: usize) -> bool {
+        matches!(&self.0, Inner::Own(own) if len <= own.longest)
+    }
+
+    /// Seals records of this key: one, or as many as there are lanes if all are for those.
     #[inline]
     pub(crate) fn seal_group(&self, group: &mut [Record<'_>]) {
         match &self.0 {
-            Inner::Own(width, tables) => width.seal(tables, group),
-            Inner::Library(key) => group.iter_mut().for_each(|record| key.seal(record)),
+            Inner::Own(Own { library: Some(library), longest, .. })
+                if group.iter().any(|record| record.bytes.len() > *longest) =>
+            {
+                group.iter_mut().for_each(|record| library.seal(record));
+            }
+            Inner::Own(own) => own.width.seal(&own.tables, group),
+            Inner::Library(library) => group.iter_mut().for_each(|record| library.seal(record)),
         }
     }
 
-    /// Opens at most [`Key::lanes`] records of this key: a bit for each, set where the tag held.
+    /// Opens records likewise: a bit for each, set where the tag held.
     #[inline]
     pub(crate) fn open_group(&self, group: &mut [Record<'_>]) -> u64 {
+        let by_library = |library: &LibraryKey, group: &mut [Record<'_>]| {
+            let records = group.iter_mut().enumerate();
+            records.fold(0, |opened, (at, it)| opened | u64::from(library.open(it)) << at)
+        };
         match &self.0 {
-            Inner::Own(width, tables) => width.open(tables, group),
-            Inner::Library(key) => group
-                .iter_mut()
-                .enumerate()
-                .fold(0, |opened, (at, record)| opened | u64::from(key.open(record)) << at),
+            Inner::Own(Own { library: Some(library), longest, .. })
+                if group.iter().any(|record| record.bytes.len() > *longest) =>
+            {
+                by_library(library, group)
+            }
+            Inner::Own(own) => own.width.open(&own.tables, group),
+            Inner::Library(library) => by_library(library, group),
         }
     }
 }

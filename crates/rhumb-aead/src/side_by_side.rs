@@ -47,6 +47,21 @@ impl Tables {
         tables
     }
 
+    /// Asks for the lines of memory that a record of this length needs.
+    #[inline]
+    pub(crate) fn read_ahead(&self, len: usize) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let blocks = (len / BLOCK + 2).min(POWERS);
+        let first = (POWERS - blocks) * BLOCK / LINE;
+        for line in first..size_of::<Self>().div_ceil(LINE) {
+            // SAFETY: the pointer stays within the tables, and SSE is part of x86-64. The instruction
+            // changes nothing that a program can see.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).byte_add(line * LINE).cast());
+            }
+        }
+    }
+
     /// The keys of all rounds but the last, without what is added before the first round; and that
     /// of the last. Nothing here can fail, which would cost the callers' loops registers.
     #[inline]
@@ -283,5 +298,7 @@ const AT_ONCE: usize = 8;
 const POWERS: usize = AT_ONCE * wide::LANES + 2;
 /// A register may be read from the last power on, less one that stands for nothing.
 const PADDING: usize = wide::LANES - 1;
+/// Bytes of a line of memory.
+const LINE: usize = 64;
 /// Of AES-256.
 const MAX_ROUND_KEYS: usize = 15;
