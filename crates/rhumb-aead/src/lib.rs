@@ -32,13 +32,16 @@
 #![deny(unsafe_code)]
 
 mod batch;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod key;
 mod library;
 mod record;
-#[allow(
-    unsafe_code,
-    reason = "wide registers are for processors that have them, and take pointers"
-)]
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "nowhere.rs"]
+mod side_by_side;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "wide registers are for processors with them, and read by pointer")]
 mod side_by_side;
 
 pub use batch::{MAX_RECORDS, Opened, open, seal};
