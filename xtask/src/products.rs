@@ -24,6 +24,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
     Product {
         programs: &["platypus"],
         unreached: &[
+            "rhumb-aead",
             "rhumb-bgp",
             "rhumb-channel",
             "rhumb-cql",
@@ -42,6 +43,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
     Product {
         programs: &["sixpack", "alone"],
         unreached: &[
+            "rhumb-aead",
             "rhumb-capability",
             "rhumb-cql",
             "rhumb-directory",
