@@ -182,7 +182,7 @@ impl Key {
         self.open_group(std::slice::from_mut(&mut record)) != 0
     }
 
-    /// Decrypts one record from one buffer to another, which is all zeros when the tag does not hold.
+    /// Decrypts one record to another buffer, which is all zeros when the tag does not hold.
     ///
     /// # Panics
     /// When the buffers are not of one length.

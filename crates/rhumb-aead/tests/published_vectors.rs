@@ -1,5 +1,6 @@
 //! Vectors that others have published: those of the specification of GCM (McGrew and Viega, "The
-//! Galois/Counter Mode of Operation", appendix B, as NIST took them over), and Project Wycheproof's.
+//! Galois/Counter Mode of Operation", appendix B, as NIST took them over), and of Project
+//! Wycheproof.
 
 use rhumb_aead::{Algorithm, Key};
 use serde_json::Value;

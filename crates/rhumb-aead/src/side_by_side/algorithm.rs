@@ -9,9 +9,9 @@
 //! 2. Short records are encrypted together (`together`), and one that stands by itself with its
 //!    first counter block (`alone`). Long ones go part by part (`part_by_part`): while one part is
 //!    encrypted, another is hashed, which keeps both units of the processor busy.
-//! 3. The products that make up a record's hash are summed without a reduction, and added up lane by
-//!    lane, so that each record has a lane again; the lengths are added, and one reduction and one
-//!    exclusive or make all tags.
+//! 3. The products that make up a record's hash are summed without a reduction, and added up lane
+//!    by lane, so that each record has a lane again; the lengths are added, and one reduction and
+//!    one exclusive or make all tags.
 
 macro_rules! algorithm {
     ($features:literal) => {
@@ -257,8 +257,8 @@ macro_rules! algorithm {
         struct Part<'t> {
             /// Where it begins.
             at: *const u8,
-            /// Registers that are read from there: `part_by_part`, which alone makes parts, holds the
-            /// records that they are in.
+            /// Registers that are read from there: `part_by_part`, which alone makes parts, holds
+            /// the records that they are in.
             wholes: usize,
             /// The register behind them, with zeros behind the part's end.
             last: Vector,
@@ -340,8 +340,8 @@ macro_rules! algorithm {
                 self.finish(hash)
             }
 
-            /// Puts the products of a record's last part in its lane. Of any other one gives what is
-            /// added to the first block behind it.
+            /// Puts the products of a record's last part in its lane. Of any other one gives what
+            /// is added to the first block behind it.
             #[inline]
             #[target_feature(enable = $features)]
             fn end(&self, product: Product, products: &mut [Product; LANES]) -> Option<Vector> {
@@ -360,8 +360,8 @@ macro_rules! algorithm {
             product: Product,
         }
 
-        /// Encrypts or decrypts a span of at most [`WHOLE`] bytes, and hashes a part meanwhile: gives
-        /// its products, and the last register that was written.
+        /// Encrypts or decrypts a span of at most [`WHOLE`] bytes, and hashes a part meanwhile:
+        /// gives its products, and the last register that was written.
         #[inline]
         #[target_feature(enable = $features)]
         fn crypt(
@@ -457,8 +457,8 @@ macro_rules! algorithm {
             blocks
         }
 
-        /// Encrypts blocks that have their bytes in reverse. `between` is called after each round but
-        /// the last, with its number from zero: there are at least nine.
+        /// Encrypts blocks that have their bytes in reverse. `between` is called after each round
+        /// but the last, with its number from zero: there are at least nine.
         #[inline]
         #[target_feature(enable = $features)]
         fn encrypt<const COUNT: usize>(
@@ -553,7 +553,7 @@ macro_rules! algorithm {
             }
         }
 
-        /// What a product is in the field of POLYVAL: divided by x^128, as `dot` of RFC 8452 has it.
+        /// What a product is in the field of POLYVAL: divided by x^128, as RFC 8452's `dot`.
         #[inline]
         #[target_feature(enable = $features)]
         fn reduce(product: Product) -> Vector {
