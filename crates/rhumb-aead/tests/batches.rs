@@ -60,7 +60,7 @@ fn check(plans: &[Plan], seed: u64, key: impl Fn(Algorithm, &[u8]) -> Key) {
     let algorithm = |at: usize| [Algorithm::Aes256Gcm, Algorithm::Aes128Gcm][at % 2];
     let secret = |at: usize| noise(seed ^ at as u64, algorithm(at).key_len());
     let keys: Vec<Key> = (0..KEYS).map(|at| key(algorithm(at), &secret(at))).collect();
-    let nonce = |at: usize| noise(seed ^ at as u64 ^ 0xFF00, 12).try_into().unwrap();
+    let nonce = |at: usize| noise(seed ^ at as u64 ^ 0xFF00, 12).try_into().expect("12 bytes");
     let aad = noise(seed, 64);
     let plain: Vec<Vec<u8>> =
         plans.iter().enumerate().map(|(at, plan)| noise(seed ^ at as u64, plan.len)).collect();

@@ -57,8 +57,8 @@ fn algorithm(key: &[u8]) -> Algorithm {
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits = hex.as_bytes().as_chunks::<2>().0;
-    let byte = |digits: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16);
-    digits.iter().map(|digits| byte(digits).unwrap()).collect()
+    let digit = |it: u8| char::from(it).to_digit(16).expect("hexadecimal digits") as u8;
+    digits.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect()
 }
 
 const ZEROS: &str = "00000000000000000000000000000000";
