@@ -524,10 +524,15 @@ macro_rules! algorithm {
             #[inline]
             #[target_feature(enable = $features)]
             fn add_both(&mut self, a: [Vector; 2], b: [Vector; 2]) {
-                let (one, two) = (Self::of(a[0], b[0]), Self::of(a[1], b[1]));
-                self.low = xor3(self.low, one.low, two.low);
-                self.middle = xor3(self.middle, one.middle, two.middle);
-                self.high = xor3(self.high, one.high, two.high);
+                let halves = |a, b| (multiply_halves::<0x01>(a, b), multiply_halves::<0x10>(a, b));
+                for (a, b) in a.into_iter().zip(b) {
+                    let (one, two) = halves(a, b);
+                    self.middle = xor3(self.middle, one, two);
+                }
+                let products = [0, 1].map(|at| multiply_halves::<0x00>(a[at], b[at]));
+                self.low = xor3(self.low, products[0], products[1]);
+                let products = [0, 1].map(|at| multiply_halves::<0x11>(a[at], b[at]));
+                self.high = xor3(self.high, products[0], products[1]);
             }
 
             /// The sum of all lanes, in the first.
