@@ -202,13 +202,19 @@ struct Span {
 }
 
 impl Span {
+    /// # Panics
+    /// When the record is read from fewer or more bytes than it is written to.
     #[inline]
     fn of(record: &mut Record<'_>) -> Self {
         let (to, len) = (record.bytes.as_mut_ptr(), record.bytes.len());
-        match record.from {
-            Some(from) => Self { from: from.as_ptr(), to, len: len.min(from.len()) },
-            None => Self { from: to, to, len },
-        }
+        let from = match record.from {
+            Some(from) => {
+                assert_eq!(from.len(), len, "bytes are read from and written to as much");
+                from.as_ptr()
+            }
+            None => to.cast_const(),
+        };
+        Self { from, to, len }
     }
 
     /// Up to `len` bytes from the beginning, and the others.
