@@ -93,7 +93,7 @@ const AVX512_LONGEST: usize = 4096;
 /// Such processors have no AVX-512, so aws-lc takes its way for AES-NI there.
 const AVX2_LONGEST: usize = usize::MAX;
 /// As above.
-const AESNI_LONGEST: usize = 768;
+const AESNI_LONGEST: usize = 1024;
 
 /// A key of AES-GCM. Neither `Clone` nor shown by `Debug`; wiped when dropped.
 pub struct Key(Inner);

@@ -33,21 +33,36 @@ macro_rules! algorithm {
             tables: &Tables,
             records: &mut [Record<'_>],
         ) -> [Block; LANES] {
-            if let [record] = records {
-                // One register for each pass through the cipher that a record of its length takes.
-                match record.bytes.len().div_ceil(WIDTH) {
-                    1 => return alone::<SEALS, 1, 2>(tables, record),
-                    2 => return alone::<SEALS, 2, 3>(tables, record),
-                    3 => return alone::<SEALS, 3, 4>(tables, record),
-                    4 => return alone::<SEALS, 4, 5>(tables, record),
-                    5 => return alone::<SEALS, 5, 6>(tables, record),
-                    6 => return alone::<SEALS, 6, 7>(tables, record),
-                    7 => return alone::<SEALS, 7, 8>(tables, record),
-                    8 => return alone::<SEALS, 8, 9>(tables, record),
-                    _ => {}
-                }
+            let [record] = records else { return group::<SEALS>(tables, records) };
+            let len = record.bytes.len();
+            if len == 0 || len > WHOLE {
+                return group::<SEALS>(tables, records);
             }
-            group::<SEALS>(tables, records)
+            let parts = Parts {
+                first: super::counter_block(&record.nonce, 1),
+                aad: aad_so_far(tables, record.aad),
+                lengths: super::lengths_block(record.aad, len),
+            };
+            // One register for each pass through the cipher that a record of its length takes.
+            match len.div_ceil(WIDTH) {
+                1 => alone::<SEALS, 1, 2>(tables, record, &parts),
+                2 => alone::<SEALS, 2, 3>(tables, record, &parts),
+                3 => alone::<SEALS, 3, 4>(tables, record, &parts),
+                4 => alone::<SEALS, 4, 5>(tables, record, &parts),
+                5 => alone::<SEALS, 5, 6>(tables, record, &parts),
+                6 => alone::<SEALS, 6, 7>(tables, record, &parts),
+                7 => alone::<SEALS, 7, 8>(tables, record, &parts),
+                _ => alone::<SEALS, 8, 9>(tables, record, &parts),
+            }
+        }
+
+        /// What there is of a record that is taken by itself, beside its bytes.
+        struct Parts {
+            /// The first counter block.
+            first: u128,
+            /// The hash of the associated data, without the last multiplication.
+            aad: u128,
+            lengths: u128,
         }
 
         /// Takes one record of `COUNT` registers, with its first counter block as one more.
@@ -56,10 +71,8 @@ macro_rules! algorithm {
         fn alone<const SEALS: bool, const COUNT: usize, const STATES: usize>(
             tables: &Tables,
             record: &mut Record<'_>,
+            &Parts { first, aad, lengths }: &Parts,
         ) -> [Block; LANES] {
-            let first = super::counter_block(&record.nonce, 1);
-            let aad = aad_so_far(tables, record.aad);
-            let lengths = super::lengths_block(record.aad, record.bytes.len());
             let mut states = [broadcast(first); STATES];
             states[1..].copy_from_slice(&counters_after::<COUNT>(first));
             let streams = encrypt(tables, states, |_| {});
