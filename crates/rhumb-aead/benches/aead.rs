@@ -6,8 +6,8 @@
 //! medians over the rounds, and ratios medians of each round's.
 //!
 //! `cargo bench -p rhumb-aead`; `-- --json` prints one object, `--len N` measures one length, and
-//! `--aes-128` the smaller key. Takes about 20 seconds. What other processors would take of aws-lc is
-//! seen with `OPENSSL_ia32cap=:~0x60000000000`, which hides VAES and VPCLMULQDQ from it.
+//! `--aes-128` the smaller key. Takes about 20 seconds. What aws-lc does on processors without them
+//! is seen with `OPENSSL_ia32cap=:~0x60000000000`, which hides VAES and VPCLMULQDQ from it.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock")]
 

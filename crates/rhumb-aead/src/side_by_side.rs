@@ -125,12 +125,52 @@ impl Width {
         }
     }
 
+    /// Whether records are faster together than one by one. What lanes would save, few short records
+    /// and such of different lengths do not pay back.
+    #[inline]
+    fn is_better_together(self, group: &[Record<'_>]) -> bool {
+        let register = self.lanes() * BLOCK;
+        let (mut least, mut most) = (usize::MAX, 0);
+        for record in group {
+            (least, most) = (least.min(record.bytes.len()), most.max(record.bytes.len()));
+        }
+        let is_alike = most == 0 || least > 0 && most <= register || least > register;
+        most > 2 * register || group.len() == self.lanes() && is_alike
+    }
+
     /// Encrypts up to [`Width::lanes`] records of one key, and writes their tags.
     ///
     /// # Panics
     /// On processors for which this width is not possible.
     #[inline]
     pub(crate) fn seal(self, tables: &Tables, group: &mut [Record<'_>]) {
+        if group.len() == 1 || self.is_better_together(group) {
+            return self.seal_together(tables, group);
+        }
+        for record in group {
+            self.seal_together(tables, std::slice::from_mut(record));
+        }
+    }
+
+    /// Decrypts up to [`Width::lanes`] records of one key, and takes back those whose tag differs
+    /// from the one that they ought to have: a bit for each, set where the tag held.
+    ///
+    /// # Panics
+    /// As [`Width::seal`].
+    #[inline]
+    pub(crate) fn open(self, tables: &Tables, group: &mut [Record<'_>]) -> u64 {
+        if group.len() == 1 || self.is_better_together(group) {
+            return self.open_together(tables, group);
+        }
+        let mut opened = 0;
+        for (at, record) in group.iter_mut().enumerate() {
+            opened |= self.open_together(tables, std::slice::from_mut(record)) << at;
+        }
+        opened
+    }
+
+    #[inline]
+    fn seal_together(self, tables: &Tables, group: &mut [Record<'_>]) {
         assert!(self.is_possible(), "a width is for processors that have it");
         // SAFETY: the processor has what each function was compiled for, as was asked above.
         unsafe {
@@ -142,13 +182,8 @@ impl Width {
         }
     }
 
-    /// Decrypts up to [`Width::lanes`] records of one key, and takes back those whose tag differs
-    /// from the one that they ought to have: a bit for each, set where the tag held.
-    ///
-    /// # Panics
-    /// As [`Width::seal`].
     #[inline]
-    pub(crate) fn open(self, tables: &Tables, group: &mut [Record<'_>]) -> u64 {
+    fn open_together(self, tables: &Tables, group: &mut [Record<'_>]) -> u64 {
         assert!(self.is_possible(), "a width is for processors that have it");
         // SAFETY: the processor has what each function was compiled for, as was asked above.
         unsafe {

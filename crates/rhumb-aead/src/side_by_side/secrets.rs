@@ -1,9 +1,9 @@
 //! Whether a branch or an address depends on a key, a plaintext or a tag, as memcheck of valgrind
 //! sees it: secrets are marked as not initialised, which it follows through all that is computed.
 //!
-//! It knows neither AVX-512 nor VAES, so what it follows is the narrow backend, with the functions
-//! that all of them have in common: `algorithm!` is one text for each width, and the wider backends'
-//! own operations have no branch at all.
+//! It knows neither AVX-512 nor VAES, so what it follows is the narrow backend, with what all of
+//! them have in common: `algorithm!` is one text for each width, and of the wider backends' own
+//! operations those alone branch that take a part of a register, by its length.
 
 use std::arch::asm;
 use std::process::Command;
