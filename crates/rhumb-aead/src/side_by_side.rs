@@ -125,8 +125,8 @@ impl Width {
         }
     }
 
-    /// Whether records are faster together than one by one. What lanes would save, few short records
-    /// and such of different lengths do not pay back.
+    /// Whether records are faster together than one by one. What lanes would save, few short
+    /// records and such of different lengths do not pay back.
     #[inline]
     fn is_better_together(self, group: &[Record<'_>]) -> bool {
         let register = self.lanes() * BLOCK;
