@@ -8,34 +8,50 @@ use crate::{backends, noise};
 
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::Aes256Gcm, Algorithm::Aes128Gcm];
 
-/// Lengths up to several parts of any backend, each at every place within a line of memory.
 #[test]
-fn every_length_at_every_alignment() {
+fn avx512_at_every_length_and_place() {
+    every_length_and_place(Backend::Avx512);
+}
+
+#[test]
+fn avx2_at_every_length_and_place() {
+    every_length_and_place(Backend::Avx2);
+}
+
+#[test]
+fn aes_ni_at_every_length_and_place() {
+    every_length_and_place(Backend::AesNi);
+}
+
+/// Lengths up to several parts of any backend, each at every place within a line of memory.
+fn every_length_and_place(backend: Backend) {
+    if !backend.is_possible() {
+        println!("skipped: this processor has no {backend:?}");
+        return;
+    }
     for algorithm in ALGORITHMS {
         let (secret, plain) = (noise(1, algorithm.key_len()), noise(2, MOST));
         let library = Key::for_backend(algorithm, &secret, Backend::Library);
-        for backend in backends() {
-            let key = Key::for_backend(algorithm, &secret, backend);
-            let (mut expected, mut buffer) = (vec![0; MOST], vec![0; MOST + 2 * 64]);
-            for len in 0..=MOST {
-                let nonce = noise(len as u64, 12).try_into().unwrap();
-                let aad = &plain[..len % 21];
-                expected[..len].copy_from_slice(&plain[..len]);
-                let tag = library.seal(nonce, aad, &mut expected[..len]);
-                for place in 0..64 {
-                    // What stands before and behind is not touched.
-                    buffer.fill(0xA5);
-                    let (before, rest) = buffer.split_at_mut(place);
-                    let (bytes, behind) = rest.split_at_mut(len);
-                    bytes.copy_from_slice(&plain[..len]);
-                    let context = (backend, algorithm, len, place);
-                    assert_eq!(key.seal(nonce, aad, bytes), tag, "{context:?}");
-                    assert!(*bytes == expected[..len], "sealed {context:?}");
-                    assert!(key.open(nonce, aad, bytes, &tag), "{context:?}");
-                    assert!(*bytes == plain[..len], "opened {context:?}");
-                    let is_untouched = before.iter().chain(&behind[..64]).all(|it| *it == 0xA5);
-                    assert!(is_untouched, "{context:?}");
-                }
+        let key = Key::for_backend(algorithm, &secret, backend);
+        let (mut expected, mut buffer) = (vec![0; MOST], vec![0; MOST + 2 * 64]);
+        for len in 0..=MOST {
+            let nonce = noise(len as u64, 12).try_into().expect("12 bytes");
+            let aad = &plain[..len % 21];
+            expected[..len].copy_from_slice(&plain[..len]);
+            let tag = library.seal(nonce, aad, &mut expected[..len]);
+            for place in 0..64 {
+                // What stands before and behind is not touched.
+                buffer.fill(0xA5);
+                let (before, rest) = buffer.split_at_mut(place);
+                let (bytes, behind) = rest.split_at_mut(len);
+                bytes.copy_from_slice(&plain[..len]);
+                let context = (backend, algorithm, len, place);
+                assert_eq!(key.seal(nonce, aad, bytes), tag, "{context:?}");
+                assert!(*bytes == expected[..len], "sealed {context:?}");
+                assert!(key.open(nonce, aad, bytes, &tag), "{context:?}");
+                assert!(*bytes == plain[..len], "opened {context:?}");
+                let is_untouched = before.iter().chain(&behind[..64]).all(|it| *it == 0xA5);
+                assert!(is_untouched, "{context:?}");
             }
         }
     }
