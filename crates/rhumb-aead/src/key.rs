@@ -104,7 +104,6 @@ enum Inner {
 }
 
 struct Own {
-    width: Width,
     tables: Box<Tables>,
     /// Records that are longer are the library's.
     longest: usize,
@@ -113,7 +112,7 @@ struct Own {
 
 impl Own {
     fn new(width: Width, key: &[u8]) -> Self {
-        Self { width, tables: Tables::new(key), longest: usize::MAX, library: None }
+        Self { tables: Tables::new(width, key), longest: usize::MAX, library: None }
     }
 }
 
@@ -151,9 +150,11 @@ impl Key {
     /// What computes with this key.
     pub fn backend(&self) -> Backend {
         match &self.0 {
-            Inner::Own(Own { width: Width::Four, .. }) => Backend::Avx512,
-            Inner::Own(Own { width: Width::Two, .. }) => Backend::Avx2,
-            Inner::Own(Own { width: Width::One, .. }) => Backend::AesNi,
+            Inner::Own(own) => match own.tables.width() {
+                Width::Four => Backend::Avx512,
+                Width::Two => Backend::Avx2,
+                Width::One => Backend::AesNi,
+            },
             Inner::Library(_) => Backend::Library,
         }
     }
@@ -213,7 +214,7 @@ impl Key {
     #[inline]
     pub(crate) fn lanes(&self, len: usize) -> usize {
         match &self.0 {
-            Inner::Own(own) if len <= own.longest => own.width.lanes(),
+            Inner::Own(own) if len <= own.longest => own.tables.width().lanes(),
             _ => 1,
         }
     }
@@ -233,7 +234,7 @@ impl Key {
             {
                 group.iter_mut().for_each(|record| library.seal(record));
             }
-            Inner::Own(own) => own.width.seal(&own.tables, group),
+            Inner::Own(own) => own.tables.seal(group),
             Inner::Library(library) => group.iter_mut().for_each(|record| library.seal(record)),
         }
     }
@@ -251,7 +252,7 @@ impl Key {
             {
                 by_library(library, group)
             }
-            Inner::Own(own) => own.width.open(&own.tables, group),
+            Inner::Own(own) => own.tables.open(group),
             Inner::Library(library) => by_library(library, group),
         }
     }

@@ -17,11 +17,23 @@ pub(crate) enum Tables {}
 impl Tables {
     /// # Panics
     /// Always.
-    pub(crate) fn new(_: &[u8]) -> Box<Self> {
+    pub(crate) fn new(_: Width, _: &[u8]) -> Box<Self> {
         panic!("there are tables only where a width is possible")
     }
 
+    pub(crate) fn width(&self) -> Width {
+        match *self {}
+    }
+
     pub(crate) fn read_ahead(&self, _: usize) {
+        match *self {}
+    }
+
+    pub(crate) fn seal(&self, _: &mut [Record<'_>]) {
+        match *self {}
+    }
+
+    pub(crate) fn open(&self, _: &mut [Record<'_>]) -> u64 {
         match *self {}
     }
 }
@@ -33,13 +45,5 @@ impl Width {
 
     pub(crate) fn lanes(self) -> usize {
         1
-    }
-
-    pub(crate) fn seal(self, tables: &Tables, _: &mut [Record<'_>]) {
-        match *tables {}
-    }
-
-    pub(crate) fn open(self, tables: &Tables, _: &mut [Record<'_>]) -> u64 {
-        match *tables {}
     }
 }

@@ -32,21 +32,81 @@ pub(crate) struct Tables {
     round_keys: [Block; MAX_ROUND_KEYS],
     /// Of AES-256, with 14 rounds, or of AES-128, with 10.
     is_long: bool,
+    /// Of the registers that are computed with: possible on this processor, since there are no
+    /// tables otherwise.
+    width: Width,
 }
 
 impl Tables {
     /// # Panics
-    /// When the key has neither 16 nor 32 bytes, and on processors without AES-NI and PCLMULQDQ.
-    pub(crate) fn new(key: &[u8]) -> Box<Self> {
-        assert!(schedule::is_possible(), "tables are made by AES-NI and PCLMULQDQ");
+    /// When the key has neither 16 nor 32 bytes, and on processors for which the width is not
+    /// possible.
+    pub(crate) fn new(width: Width, key: &[u8]) -> Box<Self> {
+        assert!(width.is_possible(), "this processor has no such registers");
         let mut tables = Box::new(Self {
             powers: [[0; BLOCK]; POWERS + PADDING],
             round_keys: [[0; BLOCK]; MAX_ROUND_KEYS],
             is_long: key.len() == 32,
+            width,
         });
         // SAFETY: the processor has what `schedule::fill` was compiled for, as was asked above.
         unsafe { schedule::fill(&mut tables, key) };
         tables
+    }
+
+    #[inline]
+    pub(crate) fn width(&self) -> Width {
+        self.width
+    }
+
+    /// Encrypts up to [`Width::lanes`] records of one key, and writes their tags.
+    #[inline]
+    pub(crate) fn seal(&self, group: &mut [Record<'_>]) {
+        if group.len() == 1 || self.width.is_better_together(group) {
+            return self.seal_together(group);
+        }
+        for record in group {
+            self.seal_together(std::slice::from_mut(record));
+        }
+    }
+
+    /// Decrypts up to [`Width::lanes`] records of one key, and takes back those whose tag differs
+    /// from the one that they ought to have: a bit for each, set where the tag held.
+    #[inline]
+    pub(crate) fn open(&self, group: &mut [Record<'_>]) -> u64 {
+        if group.len() == 1 || self.width.is_better_together(group) {
+            return self.open_together(group);
+        }
+        let mut opened = 0;
+        for (at, record) in group.iter_mut().enumerate() {
+            opened |= self.open_together(std::slice::from_mut(record)) << at;
+        }
+        opened
+    }
+
+    #[inline]
+    fn seal_together(&self, group: &mut [Record<'_>]) {
+        // SAFETY: the processor has what each function was compiled for, since `Tables::new` has
+        // asked whether the width is possible, and nothing else makes tables or changes their width.
+        unsafe {
+            match self.width {
+                Width::Four => put(&wide::seal(self, group), group),
+                Width::Two => put(&middle::seal(self, group), group),
+                Width::One => put(&narrow::seal(self, group), group),
+            }
+        }
+    }
+
+    #[inline]
+    fn open_together(&self, group: &mut [Record<'_>]) -> u64 {
+        // SAFETY: as above.
+        unsafe {
+            match self.width {
+                Width::Four => release(&wide::open(self, group), group),
+                Width::Two => release(&middle::open(self, group), group),
+                Width::One => release(&narrow::open(self, group), group),
+            }
+        }
     }
 
     /// Asks for the lines of memory that a record of this length needs.
@@ -136,63 +196,6 @@ impl Width {
         }
         let is_alike = most == 0 || least > 0 && most <= register || least > register;
         most > 2 * register || group.len() == self.lanes() && is_alike
-    }
-
-    /// Encrypts up to [`Width::lanes`] records of one key, and writes their tags.
-    ///
-    /// # Panics
-    /// On processors for which this width is not possible.
-    #[inline]
-    pub(crate) fn seal(self, tables: &Tables, group: &mut [Record<'_>]) {
-        if group.len() == 1 || self.is_better_together(group) {
-            return self.seal_together(tables, group);
-        }
-        for record in group {
-            self.seal_together(tables, std::slice::from_mut(record));
-        }
-    }
-
-    /// Decrypts up to [`Width::lanes`] records of one key, and takes back those whose tag differs
-    /// from the one that they ought to have: a bit for each, set where the tag held.
-    ///
-    /// # Panics
-    /// As [`Width::seal`].
-    #[inline]
-    pub(crate) fn open(self, tables: &Tables, group: &mut [Record<'_>]) -> u64 {
-        if group.len() == 1 || self.is_better_together(group) {
-            return self.open_together(tables, group);
-        }
-        let mut opened = 0;
-        for (at, record) in group.iter_mut().enumerate() {
-            opened |= self.open_together(tables, std::slice::from_mut(record)) << at;
-        }
-        opened
-    }
-
-    #[inline]
-    fn seal_together(self, tables: &Tables, group: &mut [Record<'_>]) {
-        assert!(self.is_possible(), "a width is for processors that have it");
-        // SAFETY: the processor has what each function was compiled for, as was asked above.
-        unsafe {
-            match self {
-                Self::Four => put(&wide::seal(tables, group), group),
-                Self::Two => put(&middle::seal(tables, group), group),
-                Self::One => put(&narrow::seal(tables, group), group),
-            }
-        }
-    }
-
-    #[inline]
-    fn open_together(self, tables: &Tables, group: &mut [Record<'_>]) -> u64 {
-        assert!(self.is_possible(), "a width is for processors that have it");
-        // SAFETY: the processor has what each function was compiled for, as was asked above.
-        unsafe {
-            match self {
-                Self::Four => release(&wide::open(tables, group), group),
-                Self::Two => release(&middle::open(tables, group), group),
-                Self::One => release(&narrow::open(tables, group), group),
-            }
-        }
     }
 }
 
