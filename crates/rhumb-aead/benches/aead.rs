@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 const ROUNDS: usize = 31;
 const LENGTHS: [usize; 14] =
     [0, 32, 64, 100, 128, 256, 512, 1000, 1400, 1766, 2048, 4096, 4097, 8900];
-/// Of the library's time over ours, in calls of one key: at these lengths, and at any.
+/// Of the library's time over ours, with one key: in batches of these lengths, and anywhere.
 const TARGETS: [(usize, f64); 2] = [(64, 2.0), (1000, 1.35)];
 const NOWHERE_BELOW: f64 = 0.95;
 /// Bytes before a record, as the header of a datagram is.
@@ -189,7 +189,8 @@ fn targets(rows: &[Row]) -> Vec<(String, f64, f64)> {
             targets.push((format!("of_library_{len}"), lower(row), least));
         }
     }
-    let lowest = rows.iter().map(lower).fold(f64::INFINITY, f64::min);
+    let of_one_key = rows.iter().filter(|row| row.way != Way::ManyKeys);
+    let lowest = of_one_key.map(lower).fold(f64::INFINITY, f64::min);
     targets.push(("of_library_anywhere".to_owned(), lowest, NOWHERE_BELOW));
     targets
 }
