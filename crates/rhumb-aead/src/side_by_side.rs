@@ -87,7 +87,7 @@ impl Tables {
     #[inline]
     fn seal_together(&self, group: &mut [Record<'_>]) {
         // SAFETY: the processor has what each function was compiled for, since `Tables::new` has
-        // asked whether the width is possible, and nothing else makes tables or changes their width.
+        // asked whether the width is possible, and nothing else makes tables or changes the width.
         unsafe {
             match self.width {
                 Width::Four => put(&wide::seal(self, group), group),
