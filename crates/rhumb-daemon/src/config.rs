@@ -37,8 +37,8 @@ use toml::Spanned;
 
 use crate::admin::Admin;
 use crate::cli::{
-    AccessArguments, IoArgument, NodeArguments, OnOff, ReceiveArguments, RibArguments,
-    RouterArguments,
+    AccessArguments, CipherChoice, IoArgument, NodeArguments, OnOff, ReceiveArguments,
+    RibArguments, RouterArguments,
 };
 use crate::failure::{Failure, Outcome};
 use crate::privileges::{self, User};
@@ -229,6 +229,11 @@ impl ConfigFile {
     /// The filter of log lines.
     pub fn log(&self) -> Option<&str> {
         self.raw.log.as_deref()
+    }
+
+    /// Whose AES-GCM is used.
+    pub fn cipher(&self) -> Outcome<Option<CipherChoice>> {
+        self.parsed(self.raw.cipher.as_ref(), parse_cipher)
     }
 
     /// Settings of `rhumb rib`.
@@ -546,6 +551,11 @@ impl ConfigFile {
             refuse(&self.path, &Fault { line: line_at(&self.text, Some(&raw.span())), problem })
         })
     }
+}
+
+fn parse_cipher(text: &str) -> Result<CipherChoice, String> {
+    CipherChoice::from_str(text, false)
+        .map_err(|_| format!("cipher is `{text}`; give fastest or library"))
 }
 
 fn parse_io(text: &str) -> Result<IoArgument, String> {

@@ -1,5 +1,5 @@
 //! One epoch's key of one direction: seals and opens records in place.
-//! AES-GCM by aws-lc; nonce = salt XOR counter.
+//! AES-GCM by `rhumb-aead`, or by aws-lc for those who want that; nonce = salt XOR counter.
 //!
 //! Invariant: a key never seals twice under one counter. A [`PacketKey`] for sealing lives in
 //! exactly one send lane, whose packet numbers only grow (see `lane.rs`), so the 64-bit counter
@@ -9,9 +9,9 @@
 //! windows and epochs still move, so a measurement can tell what encryption costs. It is a compiler
 //! flag, and not a feature, so that no dependency can switch it on.
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, LessSafeKey, UnboundKey};
-#[cfg(not(rhumb_null_cipher))]
-use aws_lc_rs::aead::{Aad, Nonce};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rhumb_aead::{Algorithm, Choice, Key};
 use rhumb_wire::datagram::{AEAD_TAG_LEN, Counter, RecordHeader};
 
 use crate::Cipher;
@@ -19,7 +19,7 @@ use crate::Cipher;
 /// A key and a salt.
 pub(crate) struct PacketKey {
     #[cfg_attr(rhumb_null_cipher, allow(dead_code))]
-    key: LessSafeKey,
+    key: Key,
     salt: [u8; SALT_LEN],
 }
 
@@ -27,12 +27,12 @@ impl PacketKey {
     /// Makes a key ready for use: 32 bytes for AES-256, 16 for AES-128.
     pub(crate) fn new(cipher: Cipher, key: &[u8], salt: [u8; SALT_LEN]) -> Self {
         let algorithm = match cipher {
-            Cipher::Aes256Gcm => &AES_256_GCM,
-            Cipher::Aes128Gcm => &AES_128_GCM,
+            Cipher::Aes256Gcm => Algorithm::Aes256Gcm,
+            Cipher::Aes128Gcm => Algorithm::Aes128Gcm,
         };
-        let key = UnboundKey::new(algorithm, key)
-            .expect("invariant: the key schedule makes keys of the cipher's length");
-        Self { key: LessSafeKey::new(key), salt }
+        let is_by_library = IS_BY_LIBRARY.load(Ordering::Relaxed);
+        let choice = if is_by_library { Choice::Library } else { Choice::Fastest };
+        Self { key: Key::new(algorithm, key, choice), salt }
     }
 
     /// Encrypts `plaintext` in place and returns its tag.
@@ -44,12 +44,7 @@ impl PacketKey {
         clear: &[u8; RecordHeader::LEN],
         plaintext: &mut [u8],
     ) -> [u8; AEAD_TAG_LEN] {
-        let nonce = Nonce::assume_unique_for_key(nonce(&self.salt, counter));
-        let tag = self
-            .key
-            .seal_in_place_separate_tag(nonce, Aad::from(clear), plaintext)
-            .expect("invariant: AES-GCM seals anything below 64 GiB");
-        tag.as_ref().try_into().expect("invariant: an AES-GCM tag has 16 bytes")
+        self.key.seal(nonce(&self.salt, counter), clear, plaintext)
     }
 
     /// Opens ciphertext and tag in place: the plaintext's length, or `None` when it is not ours.
@@ -61,11 +56,9 @@ impl PacketKey {
         clear: &[u8; RecordHeader::LEN],
         sealed: &mut [u8],
     ) -> Option<usize> {
-        let nonce = Nonce::assume_unique_for_key(nonce(&self.salt, counter));
-        self.key
-            .open_in_place(nonce, Aad::from(clear), sealed)
-            .ok()
-            .map(|plaintext| plaintext.len())
+        let (ciphertext, tag) = sealed.split_last_chunk_mut::<AEAD_TAG_LEN>()?;
+        let is_ours = self.key.open(nonce(&self.salt, counter), clear, ciphertext, tag);
+        is_ours.then_some(ciphertext.len())
     }
 
     /// As [`PacketKey::open`], to the beginning of `plaintext`, which has room for it.
@@ -80,10 +73,9 @@ impl PacketKey {
     ) -> Option<usize> {
         let (ciphertext, tag) = sealed.split_last_chunk::<AEAD_TAG_LEN>()?;
         let plaintext = plaintext.get_mut(..ciphertext.len())?;
-        let nonce = Nonce::assume_unique_for_key(nonce(&self.salt, counter));
-        let opened =
-            self.key.open_separate_gather(nonce, Aad::from(clear), ciphertext, tag, plaintext);
-        opened.ok().map(|()| ciphertext.len())
+        let nonce = nonce(&self.salt, counter);
+        let is_ours = self.key.open_into(nonce, clear, ciphertext, tag, plaintext);
+        is_ours.then_some(ciphertext.len())
     }
 
     /// Measurement only: leaves the plaintext as it is.
@@ -129,6 +121,16 @@ impl PacketKey {
         (tag[..SALT_LEN] == nonce(&self.salt, counter)).then_some(ciphertext.len())
     }
 }
+
+/// Has all keys that this process makes from now on compute by aws-lc, as `--cipher library` wants
+/// it: for those who trust no other code with it, or want to compare.
+pub fn use_library_cipher() {
+    IS_BY_LIBRARY.store(true, Ordering::Relaxed);
+}
+
+/// Of the process, and not of a session: it says whose code is trusted here, and changes nothing of
+/// what is sent.
+static IS_BY_LIBRARY: AtomicBool = AtomicBool::new(false);
 
 #[inline]
 pub(crate) fn nonce(salt: &[u8; SALT_LEN], counter: Counter) -> [u8; SALT_LEN] {

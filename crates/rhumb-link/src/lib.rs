@@ -60,6 +60,7 @@ mod timers;
 mod watch;
 mod worker;
 
+pub use aead::use_library_cipher;
 pub use config::{
     Cipher, Config, DEFAULT_HALF_OPEN, DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_HANDSHAKES,
     DEFAULT_HANDSHAKES_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS,

@@ -98,6 +98,12 @@ impl Entry {
         }
     }
 
+    /// Something of what an answer is made of, for who has that come near.
+    pub(crate) fn touched(&self) -> u64 {
+        let held = [&self.route, &self.locator].map(|it| it.held().map_or(0, |it| it.sequence));
+        held[0] ^ held[1] ^ self.keep_until_s ^ self.metadata.created_s
+    }
+
     /// What the name is the hash of.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata

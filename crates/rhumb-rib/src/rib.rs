@@ -252,6 +252,13 @@ impl<S: Store> Rib<S> {
         }
     }
 
+    /// Has what is known of these names, and what `asker` was told of them, come near: it asks for
+    /// them next, [`READ_AHEAD`](crate::store::READ_AHEAD) at most.
+    pub(crate) fn read_ahead(&self, asker: &Name, names: &[Name]) {
+        self.store.read_ahead(names);
+        self.subscriptions.read_ahead(asker, names);
+    }
+
     fn run_request(&mut self, asker: Asker, data: &[u8], now_s: u64) -> Outcome {
         let Ok(RibRequest { id, body }) = RibRequest::parse(data) else {
             return self.refuse_malformed(data);

@@ -27,17 +27,18 @@ mod parents;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{Endpoint, Event, LinkError, Peer, SessionId, Source};
+use rhumb_link::{Endpoint, Event, LinkError, Opened, Peer, SessionId, Source};
 use rhumb_trust::{Access, Identity, Membership, Now, Removal, Standing};
-use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
-use rhumb_wire::rib::{RibResponse, RibResponseBody};
+use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader, RecordKind};
+use rhumb_wire::rib::{RibRequest, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
 use crate::civil_clock::CivilClock;
-use crate::store::{Answer, Read, Store};
+use crate::store::{Answer, READ_AHEAD, Read, Store};
 use crate::{
     Asker, Commit, Committed, Config, Counters, DropReason, Fill, LogState, NameLimits, OrderId,
     Outcome, Push, RefusedAsker, Rib, RibError, Verdict, Verification,
@@ -113,20 +114,18 @@ impl<S: Store> Server<S> {
     /// datagram a look-up or a step of a handshake; unless work is deferred, a verification for
     /// each order, and one commit for all of them.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
-        for index in 0..batch.len() {
-            let (from, datagram) = batch.datagram_mut(index);
-            if datagram.is_empty() {
-                continue;
-            }
-            let served = self.serve(from, datagram, now);
-            batch.drop_datagram(index);
-            match served {
-                Ok(Some((path, response))) => {
-                    self.note_wait(&path, &response, now);
-                    self.send(path, &response, now);
+        let (mut slot, received) = (0, batch.len());
+        while slot < received {
+            let end = received.min(slot + READ_AHEAD);
+            slot += self.serve_group(batch, slot..end, now);
+            if slot < end {
+                let (from, datagram) = batch.datagram_mut(slot);
+                if !datagram.is_empty() {
+                    let served = self.serve(from, datagram, now);
+                    batch.drop_datagram(slot);
+                    self.tell(served, now);
                 }
-                Ok(None) => {}
-                Err(reason) => self.rib.counters.count_drop(reason),
+                slot += 1;
             }
         }
         self.advance(now);
@@ -391,6 +390,72 @@ impl<S: Store> Server<S> {
         self.rib.removals()
     }
 
+    /// Serves what is in these slots, up to the first that is no sealed PDU, since a close ends a
+    /// session for what comes behind it alone. How many there were.
+    ///
+    /// All are opened first, and what their answers are made of is read ahead for all at once: of
+    /// ten million names, most is in no cache of the processor, and it would be waited for one by
+    /// one.
+    fn serve_group(&mut self, batch: &mut Batch, mut slots: Range<usize>, now: Now) -> usize {
+        let mut all_opened = [const { None }; READ_AHEAD];
+        for (slot, opened) in slots.clone().zip(&mut all_opened) {
+            let (from, datagram) = batch.datagram_mut(slot);
+            if datagram.first().and_then(|first| RecordKind::of(*first)) != Some(RecordKind::Pdu) {
+                slots.end = slot;
+                break;
+            }
+            *opened = Some(self.endpoint.open(from, datagram, now.instant));
+        }
+        let (mut sought, mut of) = ([Name([0; Name::LEN]); READ_AHEAD], None);
+        let mut count = 0;
+        for (slot, opened) in slots.clone().zip(&all_opened) {
+            let Some(Ok(opened)) = opened else { continue };
+            let bytes = &batch.datagram_mut(slot).1[opened.plaintext.clone()];
+            let Some(name) =
+                Pdu::parse(bytes).ok().and_then(|it| RibRequest::name_sought(it.data()))
+            else {
+                continue;
+            };
+            if of != Some(opened.session) {
+                self.read_ahead(of, &sought[..count]);
+                (of, count) = (Some(opened.session), 0);
+            }
+            sought[count] = name;
+            count += 1;
+        }
+        self.read_ahead(of, &sought[..count]);
+        for (slot, opened) in slots.clone().zip(all_opened) {
+            let served = match opened {
+                Some(Ok(opened)) => self.serve_opened(opened, batch.datagram_mut(slot).1, now),
+                _ => Err(DropReason::RefusedByLink),
+            };
+            batch.drop_datagram(slot);
+            self.tell(served, now);
+        }
+        slots.len()
+    }
+
+    fn read_ahead(&self, session: Option<SessionId>, names: &[Name]) {
+        // One by one nothing is gained.
+        if let Some(peer) = session.and_then(|session| self.endpoint.peer(session))
+            && names.len() > 1
+        {
+            self.rib.read_ahead(&peer.name, names);
+        }
+    }
+
+    /// Sends what there is to say to a datagram, or counts why there is nothing.
+    fn tell(&mut self, served: Result<Option<(ReturnPath, RibResponse)>, DropReason>, now: Now) {
+        match served {
+            Ok(Some((path, response))) => {
+                self.note_wait(&path, &response, now);
+                self.send(path, &response, now);
+            }
+            Ok(None) => {}
+            Err(reason) => self.rib.counters.count_drop(reason),
+        }
+    }
+
     fn serve(
         &mut self,
         from: SocketAddr,
@@ -409,6 +474,15 @@ impl<S: Store> Server<S> {
             .endpoint
             .open(from, datagram, now.instant)
             .map_err(|_| DropReason::RefusedByLink)?;
+        self.serve_opened(opened, datagram, now)
+    }
+
+    fn serve_opened(
+        &mut self,
+        opened: Opened,
+        datagram: &[u8],
+        now: Now,
+    ) -> Result<Option<(ReturnPath, RibResponse)>, DropReason> {
         if opened.plaintext.is_empty() {
             return Ok(None);
         }

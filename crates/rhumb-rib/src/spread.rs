@@ -5,31 +5,49 @@
 //! that were not used before: tens of milliseconds, for which everybody else would wait. Which part
 //! a key is in is told by a hash with a random seed, because strangers choose keys.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 #[derive(Debug)]
 pub(crate) struct Spread<K, V> {
     seed: RandomState,
     /// One, until there are so many keys that it is worth [`PARTS`].
-    parts: Vec<HashMap<K, V>>,
+    parts: Vec<HashTable<(K, V)>>,
     len: usize,
 }
 
+/// What a key is found by: computed once, for the part and for the place in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hashed(u64);
+
 impl<K, V> Default for Spread<K, V> {
     fn default() -> Self {
-        Self { seed: RandomState::new(), parts: vec![HashMap::new()], len: 0 }
+        Self { seed: RandomState::new(), parts: vec![HashTable::new()], len: 0 }
     }
 }
 
 impl<K: Eq + Hash, V> Spread<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.parts[self.part(key)].get(key)
+        self.get_hashed(self.hash(key), key)
     }
 
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        let part = self.part(key);
-        self.parts[part].get_mut(key)
+        let hash = self.hash(key);
+        let part = self.part(hash);
+        self.parts[part].find_mut(hash.0, |(it, _)| it == key).map(|(_, value)| value)
+    }
+
+    /// For who looks for many keys: hashes of all of them first, so that memory is waited for
+    /// together.
+    pub(crate) fn hash(&self, key: &K) -> Hashed {
+        Hashed(self.seed.hash_one(key))
+    }
+
+    pub(crate) fn get_hashed(&self, hash: Hashed, key: &K) -> Option<&V> {
+        let part = &self.parts[self.part(hash)];
+        part.find(hash.0, |(it, _)| it == key).map(|(_, value)| value)
     }
 
     pub(crate) fn contains_key(&self, key: &K) -> bool {
@@ -39,19 +57,36 @@ impl<K: Eq + Hash, V> Spread<K, V> {
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.parts.len() == 1 && self.len == MOST_IN_ONE {
             let together = std::mem::take(&mut self.parts[0]);
-            self.parts.resize_with(PARTS, HashMap::new);
-            for (key, value) in together {
-                let part = self.part(&key);
-                self.parts[part].insert(key, value);
+            self.parts.resize_with(PARTS, HashTable::new);
+            together.into_iter().for_each(|(key, value)| _ = self.put(key, value));
+        }
+        self.len += usize::from(self.put(key, value));
+    }
+
+    /// Whether the key is new.
+    fn put(&mut self, key: K, value: V) -> bool {
+        let hash = self.hash(&key);
+        let (part, seed) = (self.part(hash), &self.seed);
+        let rehash = |(key, _): &(K, V)| seed.hash_one(key);
+        match self.parts[part].entry(hash.0, |(it, _)| *it == key, rehash) {
+            Entry::Occupied(mut there) => {
+                there.get_mut().1 = value;
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert((key, value));
+                true
             }
         }
-        let part = self.part(&key);
-        self.len += usize::from(self.parts[part].insert(key, value).is_none());
     }
 
     pub(crate) fn remove(&mut self, key: &K) {
-        let part = self.part(key);
-        self.len -= usize::from(self.parts[part].remove(key).is_some());
+        let hash = self.hash(key);
+        let part = self.part(hash);
+        if let Ok(there) = self.parts[part].find_entry(hash.0, |(it, _)| it == key) {
+            there.remove();
+            self.len -= 1;
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -64,10 +99,12 @@ impl<K: Eq + Hash, V> Spread<K, V> {
         self.parts.pop().is_some()
     }
 
-    fn part(&self, key: &K) -> usize {
+    /// By bits that a table looks at neither for the place, unless it has thousands of millions,
+    /// nor for what it keeps of a hash beside it, which are the lowest and the highest.
+    fn part(&self, hash: Hashed) -> usize {
         match self.parts.len() {
             1 => 0,
-            parts => self.seed.hash_one(key) as usize % parts,
+            parts => (hash.0 >> 40) as usize % parts,
         }
     }
 }
@@ -79,6 +116,8 @@ const MOST_IN_ONE: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
@@ -103,8 +142,9 @@ mod tests {
             assert_eq!(spread.get(&key), map.get(&key));
             assert_eq!(spread.get_mut(&key), map.get_mut(&key));
             assert_eq!(spread.contains_key(&key), map.contains_key(&key));
+            assert_eq!(spread.get_hashed(spread.hash(&key), &key), map.get(&key));
         }
-        let largest = spread.parts.iter().map(HashMap::len).max();
+        let largest = spread.parts.iter().map(HashTable::len).max();
         assert!(largest.is_some_and(|largest| largest < 64), "{largest:?}");
     }
 }

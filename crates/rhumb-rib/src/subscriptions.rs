@@ -17,6 +17,7 @@
 //! asker time: it asks again before its leases end.
 
 use std::collections::{HashMap, VecDeque};
+use std::hint::black_box;
 use std::slice;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,7 @@ use crate::entry::MAX_LIFETIME_S;
 use crate::pieces::Pieces;
 use crate::share::Payer;
 use crate::spread::Spread;
+use crate::store::READ_AHEAD;
 
 pub(crate) struct Subscriptions {
     askers_of: Spread<Name, Askers>,
@@ -106,6 +108,20 @@ impl Subscriptions {
         }
         let until_s = now_s.saturating_add(ABSENT_FOR_S);
         self.enter(subscriber, name, until_s, now_s, Kind::Absent);
+    }
+
+    /// Has what `asker` has of these names come near: it is told something about them next.
+    pub(crate) fn read_ahead(&self, asker: &Name, names: &[Name]) {
+        let Some(Asker { known, .. }) = self.askers.get(asker) else { return };
+        let mut hashes = [None; READ_AHEAD];
+        for (name, hash) in names.iter().zip(&mut hashes) {
+            *hash = Some(known.until_s.hash(name));
+        }
+        let ends = names
+            .iter()
+            .zip(hashes)
+            .filter_map(|(name, hash)| hash.and_then(|hash| known.until_s.get_hashed(hash, name)));
+        black_box(ends.sum::<u64>());
     }
 
     /// Whether anybody is subscribed to `name`.

@@ -14,7 +14,7 @@ use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
-use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Role};
+use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Role, Statement};
 
 use crate::world::{Holder, NOW_S, routes};
 
@@ -185,6 +185,46 @@ fn a_router_publishes_and_looks_up_over_its_session() {
     assert_eq!(verified.map(|chain| chain.routers().count()), Ok(3));
     assert_eq!(pair.server.counters().sessions_established, 1);
     assert_eq!(pair.server.stored_names().expect("readable"), 3);
+}
+
+#[test]
+fn questions_that_come_together_are_answered_one_by_one_and_before_a_close_behind_them() {
+    let mut pair = Pair::connected(crate::usual(Memory::new()), rhumb_link::Config::default());
+    let line = Holder::line(3);
+    let orders = line.iter().zip(routes(&line, 1)).map(|(it, route)| publish(it, route)).collect();
+    assert_eq!(pair.ask(orders).len(), 2);
+    let ask = |number: u8| match number % 3 {
+        0 => RibRequestBody::LookUpRoute(line[0].name()),
+        1 => RibRequestBody::LookUpMetadata(line[1].name()),
+        _ => RibRequestBody::LookUpRoute(Name([number; 32])),
+    };
+    for (tag, body) in pair.ask((0..40).map(ask).collect()) {
+        let name = match body {
+            RibResponseBody::Found { name, .. } => name,
+            RibResponseBody::Absent(absence) => match absence.statement {
+                Statement::Absence { subject } => subject,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
+        let asked = [line[0].name(), line[1].name(), Name([tag as u8; 32])];
+        assert_eq!(name, asked[tag as usize % 3]);
+    }
+    let mut all: Vec<_> = (0..40).map(|tag| pair.request(tag, ask(tag as u8))).collect();
+    [5, 17, 30].iter().for_each(|at| all.insert(*at, b"foreign".to_vec()));
+    let session = pair.session.expect("connected");
+    pair.router.close(session, pair.now.instant);
+    let late = all.remove(42);
+    let mut batch = Batch::new();
+    all.iter().for_each(|datagram| batch.push(ROUTER.into(), datagram));
+    let mut out = Batch::new();
+    pair.router.poll_transmit(&mut out);
+    out.iter().for_each(|(_, close)| batch.push(ROUTER.into(), close));
+    batch.push(ROUTER.into(), &late);
+    let before = pair.server.counters().dropped(DropReason::RefusedByLink);
+    pair.server.handle_batch(&mut batch, pair.now);
+    assert_eq!(batch.iter().filter(|(_, datagram)| !datagram.is_empty()).count(), 39);
+    assert_eq!(pair.server.counters().dropped(DropReason::RefusedByLink), before + 1);
 }
 
 #[test]

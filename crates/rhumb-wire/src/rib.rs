@@ -241,6 +241,14 @@ pub enum RibResponseBody {
 }
 
 impl RibRequest {
+    /// The name whose way `data` asks for, if it does and is long enough, without a look at the
+    /// rest: for who has memory come near before it answers.
+    pub fn name_sought(data: &[u8]) -> Option<Name> {
+        let (&[kind, _, _, _, _], rest) = data.split_first_chunk()?;
+        let name = *rest.first_chunk()?;
+        matches!(kind, 1 | 2 | 7 | 9).then_some(Name(name))
+    }
+
     /// Parses the data of a `RibRequest` PDU.
     ///
     /// # Errors

@@ -11,7 +11,9 @@ mod commands;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use rhumb_daemon::cli::{Command, CommandLine, RibArguments, RibCommand, TunArguments};
+use rhumb_daemon::cli::{
+    CipherChoice, Command, CommandLine, RibArguments, RibCommand, TunArguments,
+};
 use rhumb_daemon::clock;
 use rhumb_daemon::config::{ConfigFile, NodeSettings};
 use rhumb_daemon::failure::{Failure, Outcome};
@@ -40,6 +42,10 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
     let form = Form::from_flag(line.json);
     let file = ConfigFile::find(line.config.as_deref())?;
     start_log(line.log.as_deref(), &file)?;
+    if line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? == Some(CipherChoice::Library)
+    {
+        rhumb_link::use_library_cipher();
+    }
     let with_parent = line.with_parent;
     let node = |arguments| file.node(arguments);
     let outcome = match &line.command {

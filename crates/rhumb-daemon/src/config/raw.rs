@@ -24,6 +24,7 @@ use super::words;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawConfig {
     pub(crate) log: Option<String>,
+    pub(crate) cipher: Option<Spanned<String>>,
     pub(crate) rib: RawRib,
     pub(crate) router: RawRouter,
     pub(crate) node: RawNode,
@@ -339,6 +340,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 const LEAST_SIMILARITY: f64 = 0.7;
 const TOP_KEYS: &[&str] = &[
     "log",
+    "cipher",
     "rib",
     "router",
     "node",
@@ -509,7 +511,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, receive, up, keyserver, waypoint, border, exchange, member, stamp"
+            "unknown key `zzz`; known are: log, cipher, rib, router, node, receive, up, keyserver, waypoint, border, exchange, member, stamp"
         );
     }
 

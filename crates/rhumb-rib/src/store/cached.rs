@@ -7,6 +7,7 @@
 //! Of a store elsewhere it notes what was asked for and is not at hand, so that whoever asked can
 //! be told to come again when it is ([`Cached::take_missed`]).
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use rhumb_wire::Name;
@@ -42,23 +43,38 @@ impl<S: Store> Cached<S> {
             self.uses[0] += 1;
             return Ok(Some(entry.clone()));
         }
-        let record = self.records.as_mut().and_then(|records| records.get(name));
-        let entry = match record.and_then(|record| Entry::decode(record)) {
-            Some(entry) => {
-                self.uses[0] += 1;
-                entry
+        let record = self.records.as_mut().and_then(|records| records.get_again(name));
+        let decoded =
+            record.and_then(|(record, is_again)| Some((Entry::decode(record)?, is_again)));
+        if let Some((entry, is_again)) = decoded {
+            self.uses[0] += 1;
+            let entry = Arc::new(entry);
+            // What is asked for once makes nothing give way that is asked for often.
+            if is_again {
+                self.hot.insert(*name, entry.clone(), 0);
             }
-            None => {
-                self.uses[1] += 1;
-                let entry = self.store.entry(name);
-                let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
-                self.record(*name, &entry);
-                entry
-            }
-        };
+            return Ok(Some(entry));
+        }
+        self.uses[1] += 1;
+        let entry = self.store.entry(name);
+        let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
+        self.record(*name, &entry);
         let entry = Arc::new(entry);
         self.hot.insert(*name, entry.clone(), 0);
         Ok(Some(entry))
+    }
+
+    /// Has what is in memory of these names come near: they are asked for next.
+    pub(crate) fn read_ahead(&self, names: &[Name]) {
+        // A sum of something of each, so that nobody leaves the reading out.
+        let mut sum = 0_u64;
+        self.hot.read_ahead(names, |entry| sum ^= entry.touched());
+        if let Some(records) = &self.records {
+            records.read_ahead(names, |record| {
+                sum ^= record.iter().step_by(64).map(|byte| u64::from(*byte)).sum::<u64>();
+            });
+        }
+        black_box(sum);
     }
 
     fn record(&mut self, name: Name, entry: &Entry) {

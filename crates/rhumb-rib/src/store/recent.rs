@@ -34,9 +34,33 @@ impl<V> Recent<V> {
     }
 
     pub(crate) fn get(&mut self, name: &Name) -> Option<&V> {
+        self.get_again(name).map(|(value, _)| value)
+    }
+
+    /// As [`Recent::get`], and whether it was asked for before, since its last turn.
+    pub(crate) fn get_again(&mut self, name: &Name) -> Option<(&V, bool)> {
         let kept = self.kept.get_mut(name)?;
-        kept.is_used = true;
-        kept.value.as_ref()
+        let is_again = kept.is_used;
+        // What is written has to be carried back to memory.
+        if !is_again {
+            kept.is_used = true;
+        }
+        kept.value.as_ref().map(|value| (value, is_again))
+    }
+
+    /// Has what is kept of these names come near, and does nothing else: `bring` is called for each
+    /// that is there.
+    pub(crate) fn read_ahead(&self, names: &[Name], mut bring: impl FnMut(&V)) {
+        let mut hashes = [None; READ_AHEAD];
+        for (name, hash) in names.iter().zip(&mut hashes) {
+            *hash = Some(self.kept.hash(name));
+        }
+        let mut values = [None; READ_AHEAD];
+        for ((name, hash), value) in names.iter().zip(hashes).zip(&mut values) {
+            let kept = hash.and_then(|hash| self.kept.get_hashed(hash, name));
+            *value = kept.and_then(|kept| kept.value.as_ref());
+        }
+        values.into_iter().flatten().for_each(|value| bring(value));
     }
 
     pub(crate) fn insert(&mut self, name: Name, value: V, size: usize) {
@@ -88,6 +112,8 @@ impl<V> Recent<V> {
     }
 }
 
+/// Names that are read ahead together: as many as memory can be waited for at a time.
+pub(crate) const READ_AHEAD: usize = 16;
 /// Bounds the work of one that is new.
 const MAX_SPARED: usize = 8;
 
