@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rhumb_aead::{Algorithm, Choice, Key};
+use rhumb_aead::{Algorithm, Backend, Choice, Key};
 use rhumb_wire::datagram::{AEAD_TAG_LEN, Counter, RecordHeader};
 
 use crate::Cipher;
@@ -30,9 +30,7 @@ impl PacketKey {
             Cipher::Aes256Gcm => Algorithm::Aes256Gcm,
             Cipher::Aes128Gcm => Algorithm::Aes128Gcm,
         };
-        let is_by_library = IS_BY_LIBRARY.load(Ordering::Relaxed);
-        let choice = if is_by_library { Choice::Library } else { Choice::Fastest };
-        Self { key: Key::new(algorithm, key, choice), salt }
+        Self { key: Key::new(algorithm, key, choice()), salt }
     }
 
     /// Encrypts `plaintext` in place and returns its tag.
@@ -126,6 +124,19 @@ impl PacketKey {
 /// it: for those who trust no other code with it, or want to compare.
 pub fn use_library_cipher() {
     IS_BY_LIBRARY.store(true, Ordering::Relaxed);
+}
+
+/// What the keys that are made now compute with; beyond the lengths that
+/// `docs/decisions/0106-an-aead-of-our-own.md` gives, it is aws-lc all the same.
+pub fn cipher_backend() -> Backend {
+    match choice() {
+        Choice::Library => Backend::Library,
+        Choice::Fastest => Backend::fastest(),
+    }
+}
+
+fn choice() -> Choice {
+    if IS_BY_LIBRARY.load(Ordering::Relaxed) { Choice::Library } else { Choice::Fastest }
 }
 
 /// Of the process, and not of a session: it says whose code is trusted here, and changes nothing of

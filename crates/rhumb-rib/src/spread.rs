@@ -30,7 +30,7 @@ impl<K, V> Default for Spread<K, V> {
 
 impl<K: Eq + Hash, V> Spread<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.get_hashed(self.hash(key), key)
+        self.hashed(self.hash(key), key)
     }
 
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
@@ -45,7 +45,7 @@ impl<K: Eq + Hash, V> Spread<K, V> {
         Hashed(self.seed.hash_one(key))
     }
 
-    pub(crate) fn get_hashed(&self, hash: Hashed, key: &K) -> Option<&V> {
+    pub(crate) fn hashed(&self, hash: Hashed, key: &K) -> Option<&V> {
         let part = &self.parts[self.part(hash)];
         part.find(hash.0, |(it, _)| it == key).map(|(_, value)| value)
     }
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(spread.get(&key), map.get(&key));
             assert_eq!(spread.get_mut(&key), map.get_mut(&key));
             assert_eq!(spread.contains_key(&key), map.contains_key(&key));
-            assert_eq!(spread.get_hashed(spread.hash(&key), &key), map.get(&key));
+            assert_eq!(spread.hashed(spread.hash(&key), &key), map.get(&key));
         }
         let largest = spread.parts.iter().map(HashTable::len).max();
         assert!(largest.is_some_and(|largest| largest < 64), "{largest:?}");

@@ -46,6 +46,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
     {
         rhumb_link::use_library_cipher();
     }
+    tracing::debug!(by = ?rhumb_link::cipher_backend(), "AES-GCM is computed");
     let with_parent = line.with_parent;
     let node = |arguments| file.node(arguments);
     let outcome = match &line.command {

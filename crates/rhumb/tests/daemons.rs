@@ -147,6 +147,31 @@ fn status_tells_people_and_programs() {
 }
 
 #[test]
+fn who_leaves_aes_gcm_to_the_library_talks_to_everybody() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let router = network.router();
+    let by_library = ["receive", "--cipher", "library", "--log", "rhumb=debug"];
+    let mut node = place.start(&[&by_library[..], &["--router", &router]].concat());
+    let name = node.next_object()["name"].as_str().unwrap().to_owned();
+    let by_default = place.run(&["--json", "ping", &name, "--count", "3", "--router", &router]);
+    assert_eq!(by_default.code, 0, "{}", by_default.errors);
+    place.write("library.toml", "cipher = \"library\"\nlog = \"rhumb=debug\"\n");
+    let ping = ["ping", &name, "--count", "1", "--router", &router, "--config", "library.toml"];
+    let by_file = place.run(&ping);
+    assert_eq!(by_file.code, 0, "{}", by_file.errors);
+    let says_library = |errors: &str| errors.contains("by=Library");
+    assert!(says_library(&by_file.errors), "{}", by_file.errors);
+    let by_option = place.run(&[&ping[..], &["--cipher", "fastest"]].concat());
+    assert_eq!(by_option.code, 0, "{}", by_option.errors);
+    let has_own = rhumb_link::cipher_backend() != rhumb_link::Backend::Library;
+    assert_eq!(says_library(&by_option.errors), !has_own, "the option comes first");
+    place.write("library.toml", "cipher = \"aes\"\n");
+    let problem = "library.toml, line 1: cipher is `aes`; give fastest or library";
+    place.run(&ping).is_refused_with(&[problem]);
+}
+
+#[test]
 fn metrics_are_what_prometheus_reads() {
     let place = Place::new();
     let network = Network::start(&place);

@@ -4,8 +4,8 @@
 //!
 //! 1. [`Ends::send_packets`] takes a block of them into the queue of a connection.
 //! 2. [`Ends::poll_train`] seals some of one length together (`train`).
-//! 3. [`Ends::handle_records`] opens records, and hands their packets on in blocks if [`PACKETS`] is
-//!    offered to who sent them.
+//! 3. [`Ends::handle_records`] opens records, and hands their packets on in blocks if [`PACKETS`]
+//!    is offered to who sent them.
 //!
 //! INVARIANT: there are records only between ends that have both said, in the handshake which
 //! proved their names, that they understand them; all others have datagrams, as before.

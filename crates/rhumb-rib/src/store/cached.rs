@@ -43,7 +43,7 @@ impl<S: Store> Cached<S> {
             self.uses[0] += 1;
             return Ok(Some(entry.clone()));
         }
-        let record = self.records.as_mut().and_then(|records| records.get_again(name));
+        let record = self.records.as_mut().and_then(|records| records.use_again(name));
         let decoded =
             record.and_then(|(record, is_again)| Some((Entry::decode(record)?, is_again)));
         if let Some((entry, is_again)) = decoded {

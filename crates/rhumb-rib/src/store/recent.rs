@@ -34,11 +34,11 @@ impl<V> Recent<V> {
     }
 
     pub(crate) fn get(&mut self, name: &Name) -> Option<&V> {
-        self.get_again(name).map(|(value, _)| value)
+        self.use_again(name).map(|(value, _)| value)
     }
 
     /// As [`Recent::get`], and whether it was asked for before, since its last turn.
-    pub(crate) fn get_again(&mut self, name: &Name) -> Option<(&V, bool)> {
+    pub(crate) fn use_again(&mut self, name: &Name) -> Option<(&V, bool)> {
         let kept = self.kept.get_mut(name)?;
         let is_again = kept.is_used;
         // What is written has to be carried back to memory.
@@ -57,7 +57,7 @@ impl<V> Recent<V> {
         }
         let mut values = [None; READ_AHEAD];
         for ((name, hash), value) in names.iter().zip(hashes).zip(&mut values) {
-            let kept = hash.and_then(|hash| self.kept.get_hashed(hash, name));
+            let kept = hash.and_then(|hash| self.kept.hashed(hash, name));
             *value = kept.and_then(|kept| kept.value.as_ref());
         }
         values.into_iter().flatten().for_each(|value| bring(value));
