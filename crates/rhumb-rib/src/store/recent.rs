@@ -50,7 +50,7 @@ impl<V> Recent<V> {
 
     /// Has what is kept of these names come near, and does nothing else: `bring` is called for each
     /// that is there.
-    pub(crate) fn read_ahead(&self, names: &[Name], mut bring: impl FnMut(&V)) {
+    pub(crate) fn read_ahead(&self, names: &[Name], bring: impl FnMut(&V)) {
         let mut hashes = [None; READ_AHEAD];
         for (name, hash) in names.iter().zip(&mut hashes) {
             *hash = Some(self.kept.hash(name));
@@ -60,7 +60,7 @@ impl<V> Recent<V> {
             let kept = hash.and_then(|hash| self.kept.hashed(hash, name));
             *value = kept.and_then(|kept| kept.value.as_ref());
         }
-        values.into_iter().flatten().for_each(|value| bring(value));
+        values.into_iter().flatten().for_each(bring);
     }
 
     pub(crate) fn insert(&mut self, name: Name, value: V, size: usize) {
