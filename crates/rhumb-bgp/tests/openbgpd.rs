@@ -70,6 +70,8 @@ match to any set nexthop no-modify
             theirs.ip(),
         );
         std::fs::write(path("bgpd.conf"), text).unwrap();
+        // Its processes go there for good; where no systemd is nobody has made it after a start.
+        let _ = std::fs::create_dir_all("/run/openbgpd");
         let mut command = Command::new("/usr/sbin/bgpd");
         let bgpd = Daemon::start(test, command.arg("-d").arg("-f").arg(path("bgpd.conf")))?;
         let mut config = peer::config();
