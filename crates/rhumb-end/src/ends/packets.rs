@@ -41,8 +41,8 @@ impl Ends {
     }
 
     /// Queues a block of packets if there is room, and leaves an empty one in its place; says
-    /// whether there was. If not, [`Event::MaySend`] tells when there is. What has become too long
-    /// for the path since [`Ends::max_packet_len`] said so is lost.
+    /// whether there was. If not, [`Event::MaySend`](super::Event::MaySend) tells when there is.
+    /// What has become too long for the path since [`Ends::max_packet_len`] said so is lost.
     ///
     /// # Errors
     /// When the connection is over, or its peer takes none.
