@@ -96,7 +96,8 @@ fn main() {
     }
     let half = median(seen[&("per_wall_s", worlds[0].names.len())].iter().copied()) / 2.0;
     let (world, other) = with_other(&mut worlds, 0);
-    let waits = Waits::of((0..ROUNDS).map(|_| world.waits(half, other)).collect());
+    let rounds: Vec<Waits> = (0..ROUNDS).map(|_| world.waits(half, other)).collect();
+    let waits = Waits::of(&rounds);
     let published = published_per_cpu_s(folder.path());
     conditions.push(("rounds", ROUNDS.to_string()));
     conditions.push(("memory_gib", memory.to_string()));
@@ -326,7 +327,7 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(rounds: Vec<Self>) -> Self {
+    fn of(rounds: &[Self]) -> Self {
         let of = |what: fn(&Self) -> f64| median(rounds.iter().map(what));
         Self {
             p50_ms: of(|it| it.p50_ms),
