@@ -38,7 +38,8 @@ use rhumb_wire::rib::{RibRequest, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
 use crate::civil_clock::CivilClock;
-use crate::store::{Answer, READ_AHEAD, Read, Store};
+use crate::spread::READ_AHEAD;
+use crate::store::{Answer, Read, Store};
 use crate::{
     Asker, Commit, Committed, Config, Counters, DropReason, Fill, LogState, NameLimits, OrderId,
     Outcome, Push, RefusedAsker, Rib, RibError, Verdict, Verification,

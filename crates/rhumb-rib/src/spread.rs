@@ -18,10 +18,6 @@ pub(crate) struct Spread<K, V> {
     len: usize,
 }
 
-/// What a key is found by: computed once, for the part and for the place in it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Hashed(u64);
-
 impl<K, V> Default for Spread<K, V> {
     fn default() -> Self {
         Self { seed: RandomState::new(), parts: vec![HashTable::new()], len: 0 }
@@ -30,24 +26,25 @@ impl<K, V> Default for Spread<K, V> {
 
 impl<K: Eq + Hash, V> Spread<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.hashed(self.hash(key), key)
+        self.find(self.hash(key), key)
+    }
+
+    /// Looks for up to [`READ_AHEAD`] keys, hashed before the first is looked for, so that memory
+    /// is waited for together.
+    pub(crate) fn find_all(&self, keys: &[K]) -> [Option<&V>; READ_AHEAD] {
+        let mut hashes = [0; READ_AHEAD];
+        hashes.iter_mut().zip(keys).for_each(|(hash, key)| *hash = self.hash(key));
+        let mut found = [None; READ_AHEAD];
+        for ((value, hash), key) in found.iter_mut().zip(hashes).zip(keys) {
+            *value = self.find(hash, key);
+        }
+        found
     }
 
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let hash = self.hash(key);
         let part = self.part(hash);
-        self.parts[part].find_mut(hash.0, |(it, _)| it == key).map(|(_, value)| value)
-    }
-
-    /// For who looks for many keys: hashes of all of them first, so that memory is waited for
-    /// together.
-    pub(crate) fn hash(&self, key: &K) -> Hashed {
-        Hashed(self.seed.hash_one(key))
-    }
-
-    pub(crate) fn hashed(&self, hash: Hashed, key: &K) -> Option<&V> {
-        let part = &self.parts[self.part(hash)];
-        part.find(hash.0, |(it, _)| it == key).map(|(_, value)| value)
+        self.parts[part].find_mut(hash, |(it, _)| it == key).map(|(_, value)| value)
     }
 
     pub(crate) fn contains_key(&self, key: &K) -> bool {
@@ -68,7 +65,7 @@ impl<K: Eq + Hash, V> Spread<K, V> {
         let hash = self.hash(&key);
         let (part, seed) = (self.part(hash), &self.seed);
         let rehash = |(key, _): &(K, V)| seed.hash_one(key);
-        match self.parts[part].entry(hash.0, |(it, _)| *it == key, rehash) {
+        match self.parts[part].entry(hash, |(it, _)| *it == key, rehash) {
             Entry::Occupied(mut there) => {
                 there.get_mut().1 = value;
                 false
@@ -83,7 +80,7 @@ impl<K: Eq + Hash, V> Spread<K, V> {
     pub(crate) fn remove(&mut self, key: &K) {
         let hash = self.hash(key);
         let part = self.part(hash);
-        if let Ok(there) = self.parts[part].find_entry(hash.0, |(it, _)| it == key) {
+        if let Ok(there) = self.parts[part].find_entry(hash, |(it, _)| it == key) {
             there.remove();
             self.len -= 1;
         }
@@ -99,16 +96,28 @@ impl<K: Eq + Hash, V> Spread<K, V> {
         self.parts.pop().is_some()
     }
 
+    fn find(&self, hash: u64, key: &K) -> Option<&V> {
+        let part = &self.parts[self.part(hash)];
+        part.find(hash, |(it, _)| it == key).map(|(_, value)| value)
+    }
+
+    /// Computed once for the part and for the place in it.
+    fn hash(&self, key: &K) -> u64 {
+        self.seed.hash_one(key)
+    }
+
     /// By bits that a table looks at neither for the place, unless it has thousands of millions,
     /// nor for what it keeps of a hash beside it, which are the lowest and the highest.
-    fn part(&self, hash: Hashed) -> usize {
+    fn part(&self, hash: u64) -> usize {
         match self.parts.len() {
             1 => 0,
-            parts => (hash.0 >> 40) as usize % parts,
+            parts => (hash >> 40) as usize % parts,
         }
     }
 }
 
+/// Keys that are looked for together: as many as memory can be waited for at a time.
+pub(crate) const READ_AHEAD: usize = 16;
 /// With half a million keys each of them doubles at two thousand.
 const PARTS: usize = 256;
 /// These are hashed once more in one turn.
@@ -142,7 +151,8 @@ mod tests {
             assert_eq!(spread.get(&key), map.get(&key));
             assert_eq!(spread.get_mut(&key), map.get_mut(&key));
             assert_eq!(spread.contains_key(&key), map.contains_key(&key));
-            assert_eq!(spread.hashed(spread.hash(&key), &key), map.get(&key));
+            let found = spread.find_all(&[key, key + 1]);
+            assert_eq!(found[..3], [map.get(&key), map.get(&(key + 1)), None]);
         }
         let largest = spread.parts.iter().map(HashTable::len).max();
         assert!(largest.is_some_and(|largest| largest < 64), "{largest:?}");

@@ -29,7 +29,6 @@ use crate::entry::MAX_LIFETIME_S;
 use crate::pieces::Pieces;
 use crate::share::Payer;
 use crate::spread::Spread;
-use crate::store::READ_AHEAD;
 
 pub(crate) struct Subscriptions {
     askers_of: Spread<Name, Askers>,
@@ -113,15 +112,7 @@ impl Subscriptions {
     /// Has what `asker` has of these names come near: it is told something about them next.
     pub(crate) fn read_ahead(&self, asker: &Name, names: &[Name]) {
         let Some(Asker { known, .. }) = self.askers.get(asker) else { return };
-        let mut hashes = [None; READ_AHEAD];
-        for (name, hash) in names.iter().zip(&mut hashes) {
-            *hash = Some(known.until_s.hash(name));
-        }
-        let ends = names
-            .iter()
-            .zip(hashes)
-            .filter_map(|(name, hash)| hash.and_then(|hash| known.until_s.hashed(hash, name)));
-        black_box(ends.sum::<u64>());
+        black_box(known.until_s.find_all(names).into_iter().flatten().sum::<u64>());
     }
 
     /// Whether anybody is subscribed to `name`.

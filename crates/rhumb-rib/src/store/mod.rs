@@ -23,7 +23,6 @@ pub(crate) use cached::{Cached, Taken};
 pub(crate) use doubts::Doubt;
 pub use embedded::Embedded;
 pub use memory::Memory;
-pub(crate) use recent::READ_AHEAD;
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@
 use rhumb_wire::Name;
 
 use crate::pieces::Pieces;
-use crate::spread::Spread;
+use crate::spread::{READ_AHEAD, Spread};
 
 pub(crate) struct Recent<V> {
     kept: Spread<Name, Kept<V>>,
@@ -51,15 +51,10 @@ impl<V> Recent<V> {
     /// Has what is kept of these names come near, and does nothing else: `bring` is called for each
     /// that is there.
     pub(crate) fn read_ahead(&self, names: &[Name], bring: impl FnMut(&V)) {
-        let mut hashes = [None; READ_AHEAD];
-        for (name, hash) in names.iter().zip(&mut hashes) {
-            *hash = Some(self.kept.hash(name));
-        }
+        let kept = self.kept.find_all(names).into_iter().flatten();
+        // All are found before any is brought: what it holds stands elsewhere again.
         let mut values = [None; READ_AHEAD];
-        for ((name, hash), value) in names.iter().zip(hashes).zip(&mut values) {
-            let kept = hash.and_then(|hash| self.kept.hashed(hash, name));
-            *value = kept.and_then(|kept| kept.value.as_ref());
-        }
+        values.iter_mut().zip(kept).for_each(|(value, kept)| *value = kept.value.as_ref());
         values.into_iter().flatten().for_each(bring);
     }
 
@@ -112,8 +107,6 @@ impl<V> Recent<V> {
     }
 }
 
-/// Names that are read ahead together: as many as memory can be waited for at a time.
-pub(crate) const READ_AHEAD: usize = 16;
 /// Bounds the work of one that is new.
 const MAX_SPARED: usize = 8;
 
