@@ -80,11 +80,13 @@ impl<L: Letter> Deliver<L> {
         is_taken
     }
 
-    /// What to ring after something was put, unless it is among the alarms.
-    pub(crate) fn ring(&self, alarms: &mut Vec<Alarm<L>>) {
-        if !alarms.iter().any(|it| Arc::ptr_eq(&it.0, &self.0)) {
+    /// What to ring after something was put, unless it is among the alarms: then says no.
+    pub(crate) fn ring(&self, alarms: &mut Vec<Alarm<L>>) -> bool {
+        let is_new = !alarms.iter().any(|it| Arc::ptr_eq(&it.0, &self.0));
+        if is_new {
             alarms.push(Alarm(Arc::clone(&self.0)));
         }
+        is_new
     }
 
     /// What the program gave back.
@@ -225,8 +227,7 @@ mod tests {
 
     fn ring<L: Letter>(deliver: &Deliver<L>) {
         let mut alarms = Vec::new();
-        deliver.ring(&mut alarms);
-        deliver.ring(&mut alarms);
+        assert!(deliver.ring(&mut alarms) && !deliver.ring(&mut alarms));
         assert_eq!(alarms.len(), 1, "one receiver is woken once");
         alarms.iter().for_each(Alarm::wake);
     }

@@ -608,10 +608,10 @@ impl State {
         let Some((to, from)) = self.ends.names(id) else { return false };
         match self.ports.get(&PACKETS) {
             Some(Receiver::InBlocks(deliver)) => {
-                deliver.ring(&mut alarms.in_blocks);
-                let is_taken = deliver.put(Block { from, as_member, packets });
-                self.ends.lend(deliver.take_paper().into_iter().map(|it| it.packets));
-                is_taken
+                if deliver.ring(&mut alarms.in_blocks) {
+                    self.ends.lend(deliver.take_paper().into_iter().map(|it| it.packets));
+                }
+                deliver.put(Block { from, as_member, packets })
             }
             Some(Receiver::OneByOne(deliver)) => {
                 deliver.ring(&mut alarms.one_by_one);
