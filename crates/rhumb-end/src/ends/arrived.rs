@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_open_leaves_no_block_behind() {
+    fn what_does_not_open_and_what_is_empty_leaves_no_block_behind() {
         let (mut arrived, mut events) = (Arrived::default(), VecDeque::new());
         let fail = |room: &mut [u8]| {
             room.fill(1);
@@ -126,6 +126,7 @@ mod tests {
         };
         let id = ConnectionId(1);
         assert_eq!(arrived.push_by((id, false), 9, fail, &mut events), Err(()));
+        arrive(&mut arrived, (1, false), 0, &mut events);
         assert!(events.is_empty());
         arrive(&mut arrived, (1, false), 5, &mut events);
         assert_eq!(arrived.push_by((id, false), 9, fail, &mut events), Err(()));

@@ -111,16 +111,15 @@ impl Ends {
             Some(as_member) => self.arrived.push_by((id, as_member), most, open, &mut self.events),
             None => self.arrived.open_in_vain(most, open),
         };
+        if opened.is_ok() {
+            connection.used_at = now.instant;
+        }
         // Whoever sent what did not open has had this end try.
         self.drops.count(match opened {
-            Ok(()) if as_member.is_some() => {
-                connection.used_at = now.instant;
-                return Ok(Some(id));
-            }
-            Ok(()) => {
-                connection.used_at = now.instant;
-                DropReason::DatagramNotOffered
-            }
+            Ok(()) if as_member.is_none() => DropReason::DatagramNotOffered,
+            // No packet is empty.
+            Ok(()) if most == 0 => DropReason::Malformed,
+            Ok(()) => return Ok(Some(id)),
             Err(rhumb_link::DropReason::Replayed | rhumb_link::DropReason::TooOld) => {
                 DropReason::RepeatedRecord
             }
