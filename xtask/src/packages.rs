@@ -35,7 +35,7 @@ const WANTED: [(&str, &str, &str); 25] = [
     ("java", "default-jre-headless", "a CQL cluster under a RIB's store"),
     ("javac", "default-jdk-headless", "clocks of that cluster that a test sets"),
     ("mvn", "maven", "a CQL cluster under a RIB's store"),
-    ("valgrind", "valgrind", "counting instructions"),
+    ("valgrind", "valgrind", "counting instructions, following secrets through ciphers"),
 ];
 
 /// Installs what is missing where that is possible, and says what is still missing.
