@@ -28,6 +28,7 @@ pub use plan::{Index, Plan, Shadowed, Written};
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
+use std::sync::Arc;
 
 use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Scope, Statement};
@@ -94,7 +95,7 @@ struct Held {
 pub struct Damaged;
 
 /// What a row says of its entry as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Bookkeeping {
     keep_until_s: u64,
     publisher: Name,
@@ -177,7 +178,7 @@ impl Row {
                 register.withdraw(withdrawn_to);
             }
         }
-        entry.published = self.value(Slot::Published).map(published_in).transpose()?;
+        entry.published = self.value(Slot::Published).map(published_in).transpose()?.map(Box::new);
         entry.stepping.seen = self.0.get(&Slot::StepIn).map_or(0, |held| held.rank);
         Ok(Some(entry))
     }
@@ -192,7 +193,7 @@ impl Row {
                 return Err(Damaged);
             };
             if Some(certificate.sequence) > over && !has_expired(&certificate, now_s) {
-                several.push(certificate);
+                several.push(Arc::unwrap_or_clone(certificate));
             }
         }
         let most = usize::from(MAX_WAYS);
@@ -213,7 +214,7 @@ impl Row {
         let is_over = entry.route.sequence().is_some_and(|newest| newest > instead_of)
             || entry.withdrawal.sequence().is_some_and(|to| to >= older.sequence);
         if !is_over {
-            entry.route = Register::Holds(older);
+            entry.route = Register::from(older);
             entry.stepping.instead_of = Some(instead_of);
         }
         Ok(())
@@ -298,7 +299,7 @@ fn emit(certificate: &Certificate) -> Vec<u8> {
 fn register_in(value: &[u8]) -> Result<Register, Damaged> {
     match value {
         [0, sequence @ ..] => Ok(Register::Floor(sequence_in(sequence)?)),
-        _ => Certificate::parse(value).map(Register::Holds).map_err(|_| Damaged),
+        _ => Certificate::parse(value).map(Register::from).map_err(|_| Damaged),
     }
 }
 

@@ -14,6 +14,8 @@
 //! own is kept whole for as long, so that whoever asks learns that it has expired. A holder who
 //! dates windows ahead of their sequence gives up this protection for them.
 
+use std::sync::Arc;
+
 use rhumb_trust::{CLOCK_SKEW_S, MAX_NAMES_LIFETIME_S, StatementError, check_window};
 use rhumb_wire::rib::{MAX_WAYS, Refusal};
 use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Scope, Statement};
@@ -41,7 +43,7 @@ pub struct Entry {
     /// By which domain the name is known outside of it.
     pub(crate) export: Register,
     /// What names are called under this one: the newest list, also when it has expired.
-    pub(crate) published: Option<PublishedNames>,
+    pub(crate) published: Option<Box<PublishedNames>>,
     /// Which newer word for a server the route stands in for, for stores that several servers
     /// write.
     pub(crate) stepping: Stepping,
@@ -55,8 +57,8 @@ pub(crate) enum Register {
     Empty,
     /// The statement no longer holds; its sequence is remembered.
     Floor(u64),
-    /// The statement.
-    Holds(Certificate),
+    /// The statement. An entry is small without it, and copies of an entry share it.
+    Holds(Arc<Certificate>),
 }
 
 /// What an entry says at one time.
@@ -157,7 +159,7 @@ impl Entry {
 
     /// The newest list of what names are called under this one, in force or not.
     pub fn published(&self) -> Option<&PublishedNames> {
-        self.published.as_ref()
+        self.published.as_deref()
     }
 
     /// Whether any of it is of a kind that may be known outside of its domain.
@@ -246,7 +248,7 @@ impl Entry {
                 return Err(Refusal::NotPublishable);
             }
         };
-        if matches!(register, Register::Holds(held) if held == certificate) {
+        if register.held() == Some(certificate) {
             return Ok(Admission::Known);
         }
         // Of a withdrawal, this compares with itself.
@@ -254,7 +256,7 @@ impl Entry {
         if newest.is_some_and(|newest| newest >= certificate.sequence) {
             return Err(Refusal::Superseded);
         }
-        *register = Register::Holds(certificate.clone());
+        *register = Register::from(certificate.clone());
         if is_way {
             self.stepping.follow(certificate);
             // What is one of several and came later stands without it; what came before, no more.
@@ -315,7 +317,7 @@ impl Entry {
         publisher: Name,
         now_s: u64,
     ) -> Result<Admission, Refusal> {
-        match &self.published {
+        match self.published.as_deref() {
             Some(held) if held == published => return Ok(Admission::Known),
             Some(held) if held.sequence >= published.sequence => return Err(Refusal::Superseded),
             _ => {}
@@ -324,7 +326,7 @@ impl Entry {
         let began_s = published.not_before_s.max(now_s);
         let until_s = began_s.saturating_add(MAX_NAMES_LIFETIME_S + CLOCK_SKEW_S);
         self.keep_until_s = self.keep_until_s.max(until_s);
-        self.published = Some(published.clone());
+        self.published = Some(Box::new(published.clone()));
         Ok(Admission::Stored)
     }
 
@@ -359,7 +361,7 @@ impl Entry {
     /// An older word for a server takes the place of a newer one, whose server is not there.
     pub(crate) fn step_in(&mut self, older: &Certificate, publisher: Name) -> Admission {
         self.stepping.step_in(self.route.sequence(), older);
-        self.route = Register::Holds(older.clone());
+        self.route = Register::from(older.clone());
         self.publisher = publisher;
         Admission::Stored
     }
@@ -405,6 +407,12 @@ impl Entry {
             }
         }
         trimmed
+    }
+}
+
+impl From<Certificate> for Register {
+    fn from(certificate: Certificate) -> Self {
+        Self::Holds(Arc::new(certificate))
     }
 }
 

@@ -11,9 +11,9 @@ use rhumb_wire::Name;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NameLimits([Option<(Name, u32)>; MAX_DEPTH]);
 
-/// Names, besides its publisher's, on whose accounts an entry counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Givers([Option<Name>; MAX_GIVERS]);
+/// Names, besides its publisher's, on whose accounts an entry counts. Most entries have none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Givers(Box<[Name]>);
 
 impl NameLimits {
     /// Nothing is bounded.
@@ -45,17 +45,15 @@ impl NameLimits {
 
 impl Givers {
     pub(crate) fn new(names: impl Iterator<Item = Name>) -> Self {
-        let mut givers = [None; MAX_GIVERS];
-        givers.iter_mut().zip(names).for_each(|(place, name)| *place = Some(name));
-        Self(givers)
+        Self(names.take(MAX_GIVERS).collect())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Name> {
-        self.0.into_iter().flatten()
+        self.0.iter().copied()
     }
 
     pub(crate) fn contain(&self, name: &Name) -> bool {
-        self.iter().any(|giver| giver == *name)
+        self.0.contains(name)
     }
 }
 

@@ -159,7 +159,7 @@ impl Trail {
         };
         let fitting = self.certificates.iter().take_while(|it| fits(it.emitted_len())).count();
         self.certificates.truncate(fitting);
-        let len_of = |metadata: &Metadata| METADATA_HEAD_LEN + metadata.emit().len();
+        let len_of = |metadata: &Metadata| METADATA_HEAD_LEN + metadata.emitted_len();
         let mut fitting = self.metadata.iter().take_while(|it| fits(len_of(it))).count();
         if self.certificates.is_empty() {
             // An answer about metadata is of no use without.

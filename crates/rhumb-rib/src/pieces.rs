@@ -23,6 +23,10 @@ impl<T> Pieces<T> {
         self.0.front()?.front()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flatten()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<T> {
         let piece = self.0.front_mut()?;
         let first = piece.pop_front();
@@ -50,6 +54,7 @@ mod tests {
                 assert_eq!(pieces.pop(), queue.pop_front());
             }
             assert_eq!(pieces.first(), queue.front());
+            assert!(pieces.iter().take(600).eq(queue.iter().take(600)));
         }
         while let Some(first) = queue.pop_front() {
             assert_eq!(pieces.pop(), Some(first));

@@ -32,15 +32,14 @@ use crate::stepping::Stepping;
 impl Entry {
     /// Bytes of the entry's record.
     pub fn encode(&self) -> Vec<u8> {
-        let metadata = self.metadata.emit();
-        let mut out = Vec::with_capacity(METADATA + metadata.len() + 2 * Certificate::MAX_LEN);
+        let mut out = Vec::with_capacity(self.encoded_len());
         let version = self.record_version();
         out.push(version + self.published.as_ref().map_or(0, |_| PUBLISHING));
         out.extend_from_slice(&self.keep_until_s.to_be_bytes());
         out.extend_from_slice(&self.publisher.0);
         encode_share(self.share, &self.givers, &mut out);
-        out.extend_from_slice(&(metadata.len() as u16).to_be_bytes());
-        out.extend_from_slice(&metadata);
+        out.extend_from_slice(&(self.metadata.emitted_len() as u16).to_be_bytes());
+        self.metadata.emit_to(&mut out);
         for register in [&self.route, &self.locator, &self.withdrawal] {
             encode_register(register, &mut out);
         }
@@ -75,7 +74,7 @@ impl Entry {
         let registers = registers.map(of_register).iter().sum::<usize>() + of_export + of_several;
         let registers = registers + of_names;
         let givers = self.givers.iter().count() * Name::LEN;
-        METADATA + givers + self.metadata.emit().len() + registers
+        METADATA + givers + self.metadata.emitted_len() + registers
     }
 
     /// Without regard to published names.
@@ -109,7 +108,7 @@ impl Entry {
         let (published, rest) = match publishes {
             true => {
                 let (published, rest) = split_counted(rest)?;
-                (Some(PublishedNames::parse(published).ok()?), rest)
+                (Some(PublishedNames::parse(published).ok()?.into()), rest)
             }
             false => (None, rest),
         };
@@ -255,7 +254,7 @@ fn decode_register(bytes: &[u8]) -> Option<(Register, &[u8])> {
         }
         (2, rest) => {
             let (certificate, rest) = split_counted(rest)?;
-            Some((Register::Holds(Certificate::parse(certificate).ok()?), rest))
+            Some((Certificate::parse(certificate).ok()?.into(), rest))
         }
         _ => None,
     }
@@ -289,7 +288,7 @@ mod tests {
 
     fn register(statement: Statement) -> impl Strategy<Value = Register> {
         let holds = move |sequence| {
-            Register::Holds(Certificate {
+            Register::from(Certificate {
                 sequence,
                 not_before_s: 1,
                 not_after_s: 2,
@@ -341,6 +340,7 @@ mod tests {
             )| Entry {
                 several: several_to.map_or(Vec::new(), |_| several.into_iter().flatten().collect()),
                 several_to,
+                published: published.map(Box::new),
                 metadata: Metadata::new(role, PublicKey::Ed25519([7; 32]), 5)
                     .with_attribute("label", &label)
                     .unwrap(),
@@ -352,7 +352,6 @@ mod tests {
                 locator,
                 withdrawal,
                 export,
-                published,
                 stepping: Stepping::default(),
             },
         )

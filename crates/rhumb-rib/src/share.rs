@@ -122,7 +122,7 @@ impl Held {
 }
 
 /// What one entry takes, and of what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footprint {
     pub(crate) publisher: Name,
     pub(crate) share: Share,
@@ -138,7 +138,7 @@ impl Footprint {
         Self {
             publisher: entry.publisher,
             share: entry.share,
-            givers: entry.givers,
+            givers: entry.givers.clone(),
             is_kept_long: entry.metadata.role == Role::Capsule || entry.published.is_some(),
             bytes: size_on_disk(entry.encoded_len()),
         }
@@ -170,7 +170,7 @@ pub struct Moves(HashMap<Account, (i64, i64)>);
 
 impl Moves {
     /// An entry takes the place of another one, or of none.
-    pub fn replace(&mut self, before: Option<Footprint>, after: Option<Footprint>) {
+    pub fn replace(&mut self, before: Option<&Footprint>, after: Option<&Footprint>) {
         for (footprint, sign) in [(before, -1), (after, 1)] {
             let Some(footprint) = footprint else { continue };
             for account in footprint.accounts() {
@@ -239,11 +239,12 @@ mod tests {
         let givers = Givers::default();
         let footprint = Footprint { publisher, share, givers, is_kept_long: false, bytes: 700 };
         let mut moves = Moves::default();
-        moves.replace(Some(footprint), Some(footprint));
+        moves.replace(Some(&footprint), Some(&footprint));
         assert_eq!(moves.iter().count(), 0);
-        moves.replace(None, Some(footprint));
+        moves.replace(None, Some(&footprint));
         assert_eq!(moves.of(&Account::Strangers), (1, 700));
-        moves.replace(Some(footprint), Some(Footprint { share: Share::Admitted, ..footprint }));
+        let admitted = Footprint { share: Share::Admitted, ..footprint.clone() };
+        moves.replace(Some(&footprint), Some(&admitted));
         assert_eq!(
             (moves.of(&Account::Strangers), moves.of(&Account::Admitted)),
             ((0, 0), (1, 700))
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(moves.of(&Account::Publisher(publisher)), (1, 700));
         let giver = Name([2; 32]);
         let below = Footprint { givers: Givers::new([giver].into_iter()), ..footprint };
-        moves.replace(Some(footprint), Some(below));
+        moves.replace(Some(&footprint), Some(&below));
         assert_eq!(moves.of(&Account::Below(giver)), (1, 700));
     }
 }

@@ -109,10 +109,18 @@ impl Subscriptions {
         self.enter(subscriber, name, until_s, now_s, Kind::Absent);
     }
 
-    /// Has what `asker` has of these names come near: it is told something about them next.
+    /// Has what `asker` has of these names come near: it is told something about them next. With
+    /// those that are new to it come as many of its oldest, in whose places they may be entered.
     pub(crate) fn read_ahead(&self, asker: &Name, names: &[Name]) {
         let Some(Asker { known, .. }) = self.askers.get(asker) else { return };
-        black_box(known.until_s.find_all(names).into_iter().flatten().sum::<u64>());
+        let found = known.until_s.find_all(names);
+        let is_new = |(name, end): (&Name, Option<&u64>)| end.is_none().then_some(*name);
+        let new: Vec<Name> = names.iter().zip(found).filter_map(is_new).collect();
+        let oldest = known.queue.iter().take(new.len());
+        let oldest: Vec<Name> = oldest.map(|(name, _)| *name).collect();
+        let of = |names: &[Name]| self.askers_of.find_all(names).into_iter().flatten().count();
+        let ends = found.into_iter().chain(known.until_s.find_all(&oldest)).flatten();
+        black_box((ends.sum::<u64>(), of(&new), of(&oldest)));
     }
 
     /// Whether anybody is subscribed to `name`.

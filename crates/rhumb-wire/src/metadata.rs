@@ -142,15 +142,27 @@ impl Metadata {
         assert!(list.len() <= MAX_LIST, "more metadata than a list can hold");
         out.push(bounded_u8(list.len()));
         for metadata in list {
-            let bytes = metadata.emit();
-            out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
-            out.extend_from_slice(&bytes);
+            out.extend_from_slice(&(metadata.emitted_len() as u16).to_be_bytes());
+            metadata.emit_to(out);
         }
     }
 
     /// The one encoding of this metadata.
     pub fn emit(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
+        let mut out = Vec::with_capacity(self.emitted_len());
+        self.emit_to(&mut out);
+        out
+    }
+
+    /// How long [`Metadata::emit`] is.
+    pub fn emitted_len(&self) -> usize {
+        let of_attribute = |(key, value): (&String, &String)| 2 + key.len() + value.len();
+        let attributes: usize = self.attributes.iter().map(of_attribute).sum();
+        5 + self.key.as_bytes().len() + 8 + 1 + attributes
+    }
+
+    /// As [`Metadata::emit`], behind what is in `out`.
+    pub fn emit_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         out.push(VERSION);
         out.push(self.role as u8);
@@ -164,7 +176,6 @@ impl Metadata {
             out.push(bounded_u8(value.len()));
             out.extend_from_slice(value.as_bytes());
         }
-        out
     }
 }
 

@@ -132,14 +132,14 @@ impl Row {
     fn keep_books(&self, plan: &mut Plan, after: &Entry, written: Written) {
         let before = self.bookkeeping();
         let footprint = Footprint::of(after);
-        let keep_until_s = after.keep_until_s.max(before.map_or(0, |book| book.keep_until_s));
+        let keep_until_s = after.keep_until_s.max(before.as_ref().map_or(0, |it| it.keep_until_s));
         let accounts: Vec<Account> = footprint.accounts().collect();
         let counted_before = self.accounts_before(written.now_s);
-        let is_counted = before.is_some_and(|book| {
+        let is_counted = before.as_ref().is_some_and(|book| {
             let (until_s, bytes) = book.indexed;
             until_s >= keep_until_s && footprint.bytes.abs_diff(bytes) <= bytes / 8
         });
-        let mut indexed = before.map_or((0, 0), |book| book.indexed);
+        let mut indexed = before.as_ref().map_or((0, 0), |book| book.indexed);
         if !is_counted || counted_before != accounts || self.value(Slot::Metadata).is_none() {
             let is_joined = |it: &&Account| before.is_none() || !counted_before.contains(it);
             let joined = accounts.iter().filter(is_joined).copied().collect();
@@ -154,7 +154,8 @@ impl Row {
             plan.index = Some(Index { accounts, joined, left, bytes, keep_until_s: indexed.0 });
         }
         plan.is_to_be_read |= after.share != Share::Admitted;
-        let Entry { publisher, share, givers, .. } = *after;
+        let Entry { publisher, share, .. } = *after;
+        let givers = after.givers.clone();
         let book = Bookkeeping { keep_until_s, publisher, share, givers, indexed };
         let is_known = before.is_some_and(|before| before == book);
         if !is_known || !plan.cells.is_empty() {

@@ -334,12 +334,12 @@ fn an_older_word_stands_in_until_the_newer_returns_or_one_newer_still() {
     entry.step_in(&old, BY);
     let plan = written(&mut store, &entry, 1);
     assert!(plan.cells.iter().all(|cell| cell.slot != Slot::Route), "nothing is rolled back");
-    assert_eq!(read(&store).route, Register::Holds(old.clone()));
+    assert_eq!(read(&store).route, Register::from(old.clone()));
     // The newer one's server is there again.
     let mut entry = read(&store);
     entry.admit(&new, BY, NOW_S).unwrap();
     written(&mut store, &entry, 2);
-    assert_eq!(read(&store).route, Register::Holds(new));
+    assert_eq!(read(&store).route, Register::from(new));
     // Who decided by what was before must look again.
     let mut late = before;
     late.step_in(&old, BY);
@@ -351,7 +351,7 @@ fn an_older_word_stands_in_until_the_newer_returns_or_one_newer_still() {
     written(&mut store, &entry, 4);
     elsewhere.admit(&newer, BY, NOW_S).unwrap();
     written(&mut store, &elsewhere, 4);
-    assert_eq!(read(&store).route, Register::Holds(newer));
+    assert_eq!(read(&store).route, Register::from(newer));
     // And so does a withdrawal.
     let mut entry = read(&store);
     entry.step_in(&old, BY);

@@ -209,7 +209,7 @@ impl Staged {
         self.now_s = self.now_s.max(order.now_s);
         self.statements += drafts.len() as u64;
         for Draft { name, entry, stored, before, .. } in drafts {
-            self.moves.replace(before, Some(Footprint::of(&entry)));
+            self.moves.replace(before.as_ref(), Some(&Footprint::of(&entry)));
             match self.entries.entry(name) {
                 Slot::Occupied(mut slot) => slot.get_mut().1 = entry,
                 Slot::Vacant(slot) => _ = slot.insert((stored, entry)),

@@ -53,22 +53,22 @@ impl<S: Store> Rib<S> {
             draft.entry.share = share;
             draft.entry.givers = limits.givers(&publisher);
             let wanted = Footprint::of(&draft.entry);
-            let stays = draft.before.is_some_and(|before| before.share == share);
+            let stays = draft.before.as_ref().is_some_and(|before| before.share == share);
             if (draft.grows || !stays) && !self.has_room(&wanted, &moves)? {
-                let before = draft.before.ok_or(Refusal::QuotaExceeded)?;
+                let before = draft.before.as_ref().ok_or(Refusal::QuotaExceeded)?;
                 draft.entry.share = before.share;
                 let has_room = |rib: &mut Self, entry| rib.has_room(&Footprint::of(entry), &moves);
                 if draft.grows && (stays || !has_room(self, &draft.entry)?) {
                     return Err(Refusal::QuotaExceeded);
                 }
             }
-            if draft.before.is_none_or(|before| before.publisher != publisher) {
+            if draft.before.as_ref().is_none_or(|before| before.publisher != publisher) {
                 let held = self.held(Account::Publisher(publisher), &moves)?;
                 if held.names >= self.config.max_names_per_publisher {
                     return Err(Refusal::QuotaExceeded);
                 }
             }
-            moves.replace(draft.before, Some(Footprint::of(&draft.entry)));
+            moves.replace(draft.before.as_ref(), Some(&Footprint::of(&draft.entry)));
         }
         Ok(())
     }

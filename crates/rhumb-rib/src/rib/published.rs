@@ -161,7 +161,7 @@ impl<S: Store> Rib<S> {
         };
         let room = asker.max_answer_len.min(self.config.max_answer_len);
         let metadata = vec![entry.metadata().clone()];
-        let len = HEAD_LEN + published.emitted_len() + 2 + metadata[0].emit().len();
+        let len = HEAD_LEN + published.emitted_len() + 2 + metadata[0].emitted_len();
         let metadata = if len <= room { metadata } else { Vec::new() };
         self.counters.lists_told += 1;
         self.found(RibResponse { id, body: RibResponseBody::Names { metadata, published } })

@@ -195,7 +195,7 @@ impl Store for Awaited {
         for Change { name, before, after } in changes {
             self.forget(name);
             let before = before.as_ref().map(|entry| Footprint::of(entry));
-            moves.replace(before, after.as_ref().map(Footprint::of));
+            moves.replace(before.as_ref(), after.as_ref().map(Footprint::of).as_ref());
         }
         if is_written {
             for (account, moved) in moves.iter() {

@@ -128,7 +128,7 @@ fn fill(from: &mut dyn Read, transaction: &redb::WriteTransaction) -> Result<Cop
                 let before = names.insert(&name, buffer.as_slice()).map_err(not_stored)?;
                 let before = before.and_then(|before| footprint_of(before.value()));
                 copied.names += u64::from(before.is_none());
-                moves.replace(before, footprint_of(&buffer));
+                moves.replace(before.as_ref(), footprint_of(&buffer).as_ref());
             }
             One::Removal(key) => {
                 seen[1] += 1;

@@ -196,12 +196,13 @@ fn write(database: &Database, changes: &[Change]) -> Result<(), redb::Error> {
                     let record = entry.encode();
                     let before = names.insert(&name.0, record.as_slice())?;
                     let before = before.and_then(|before| footprint_of(before.value()));
-                    moves.replace(before, footprint_of(&record));
+                    moves.replace(before.as_ref(), footprint_of(&record).as_ref());
                     continue;
                 }
                 None => names.remove(&name.0)?,
             };
-            moves.replace(before.and_then(|before| footprint_of(before.value())), None);
+            let before = before.and_then(|before| footprint_of(before.value()));
+            moves.replace(before.as_ref(), None);
         }
         count(&mut accounts, &moves)?;
     }
@@ -334,7 +335,7 @@ fn prepare(database: &Database) -> Result<u64, redb::Error> {
         if is_old {
             let mut moves = Moves::default();
             for record in names.iter()? {
-                moves.replace(None, footprint_of(record?.1.value()));
+                moves.replace(None, footprint_of(record?.1.value()).as_ref());
             }
             count(&mut accounts, &moves)?;
         }

@@ -64,7 +64,7 @@ impl Store for Memory {
                 None => self.entries.remove(name),
             };
             let [before, after] = [&before, entry].map(|it| it.as_ref().map(Footprint::of));
-            moves.replace(before, after);
+            moves.replace(before.as_ref(), after.as_ref());
         }
         self.count(&moves);
         Ok(Vec::new())
