@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use rhumb_trust::{CLOCK_SKEW_S, MAX_NAMES_LIFETIME_S, StatementError, check_window};
+use rhumb_wire::certificate::SIGNATURE_LEN;
 use rhumb_wire::rib::{MAX_WAYS, Refusal};
 use rhumb_wire::{Certificate, Metadata, Name, PublishedNames, Role, Scope, Statement};
 
@@ -102,7 +103,10 @@ impl Entry {
 
     /// Something of what an answer is made of, for who has that come near.
     pub(crate) fn touched(&self) -> u64 {
-        let held = [&self.route, &self.locator].map(|it| it.held().map_or(0, |it| it.sequence));
+        let ends = |it: &Certificate| {
+            it.sequence ^ u64::from(it.issuer.0[0]) ^ u64::from(it.signature[SIGNATURE_LEN - 1])
+        };
+        let held = [&self.route, &self.locator].map(|it| it.held().map_or(0, ends));
         held[0] ^ held[1] ^ self.keep_until_s ^ self.metadata.created_s
     }
 

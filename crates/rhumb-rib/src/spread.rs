@@ -5,8 +5,9 @@
 //! that were not used before: tens of milliseconds, for which everybody else would wait. Which part
 //! a key is in is told by a hash with a random seed, because strangers choose keys.
 
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 
+use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
@@ -20,7 +21,7 @@ pub(crate) struct Spread<K, V> {
 
 impl<K, V> Default for Spread<K, V> {
     fn default() -> Self {
-        Self { seed: RandomState::new(), parts: vec![HashTable::new()], len: 0 }
+        Self { seed: RandomState::default(), parts: vec![HashTable::new()], len: 0 }
     }
 }
 

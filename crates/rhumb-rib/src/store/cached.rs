@@ -68,9 +68,9 @@ impl<S: Store> Cached<S> {
     pub(crate) fn read_ahead(&self, names: &[Name]) {
         // A sum of something of each, so that nobody leaves the reading out.
         let mut sum = 0_u64;
-        self.hot.read_ahead(names, |entry| sum ^= entry.touched());
+        let cold = self.hot.read_ahead(names, |entry| sum ^= entry.touched());
         if let Some(records) = &self.records {
-            records.read_ahead(names, |record| {
+            records.read_ahead(&cold, |record| {
                 sum ^= record.iter().step_by(64).map(|byte| u64::from(*byte)).sum::<u64>();
             });
         }

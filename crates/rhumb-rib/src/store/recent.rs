@@ -10,7 +10,7 @@
 use rhumb_wire::Name;
 
 use crate::pieces::Pieces;
-use crate::spread::{READ_AHEAD, Spread};
+use crate::spread::Spread;
 
 pub(crate) struct Recent<V> {
     kept: Spread<Name, Kept<V>>,
@@ -49,13 +49,14 @@ impl<V> Recent<V> {
     }
 
     /// Has what is kept of these names come near, and does nothing else: `bring` is called for each
-    /// that is there.
-    pub(crate) fn read_ahead(&self, names: &[Name], bring: impl FnMut(&V)) {
-        let kept = self.kept.find_all(names).into_iter().flatten();
+    /// that is there. Returns those that are not.
+    pub(crate) fn read_ahead(&self, names: &[Name], bring: impl FnMut(&V)) -> Vec<Name> {
         // All are found before any is brought: what it holds stands elsewhere again.
-        let mut values = [None; READ_AHEAD];
-        values.iter_mut().zip(kept).for_each(|(value, kept)| *value = kept.value.as_ref());
+        let values = self.kept.find_all(names).map(|kept| kept?.value.as_ref());
+        let is_missing = |(name, value): (&Name, &Option<&V>)| value.is_none().then_some(*name);
+        let missing = names.iter().zip(&values).filter_map(is_missing).collect();
         values.into_iter().flatten().for_each(bring);
+        missing
     }
 
     pub(crate) fn insert(&mut self, name: Name, value: V, size: usize) {
