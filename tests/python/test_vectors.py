@@ -29,6 +29,7 @@ from rhumb.reader import Reader
 from rhumb.removals import Removal
 from rhumb.rib import Lists
 from rhumb.session import Parameters
+from rhumb.stream import Frame, StreamParameters
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "vectors"
 FILES = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.json"))}
@@ -592,6 +593,23 @@ class ParametersForm:
         return Parameters(**fields).encode()
 
 
+class StreamParametersForm:
+    def decode(self, octets, _):
+        return dict(StreamParameters.parse(octets).__dict__)
+
+    def encode(self, fields):
+        return StreamParameters(**fields).encode()
+
+
+class FrameForm:
+    def decode(self, octets, _):
+        frame = Frame.parse(octets)
+        return {"type": frame.kind, "pdu": frame.pdu.hex()}
+
+    def encode(self, fields):
+        return Frame(fields["type"], bytes.fromhex(fields["pdu"])).encode()
+
+
 class DiscoveryForm:
     def decode(self, octets, _):
         found = Discovery.parse(octets)
@@ -754,6 +772,8 @@ FORMS = {
     "retry": RetryForm(),
     "session parameters": ParametersForm(),
     "path message": PathMessageForm(),
+    "stream parameters": StreamParametersForm(),
+    "frame": FrameForm(),
     "discovery": DiscoveryForm(),
     "epoch keys": EpochKeysForm(),
     "sealed record": SealedRecordForm(),

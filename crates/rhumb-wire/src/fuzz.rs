@@ -13,6 +13,7 @@ use crate::nack::Nack;
 use crate::payload::PayloadHeader;
 use crate::pdu::Frame;
 use crate::rib::{RibRequest, RibResponse};
+use crate::stream::{StreamFrame, StreamParameters};
 use crate::transfer::{Offer, Unframer};
 use crate::{Certificate, Metadata, Name, PublishedNames, WireError};
 
@@ -168,6 +169,31 @@ pub fn session(data: &[u8]) {
     }
 }
 
+/// `StreamParameters::split` and `StreamFrame::split`: what was taken is what would be sent, and
+/// more of the stream changes nothing of it.
+pub fn stream(data: &[u8]) {
+    let mut at = 0;
+    let mut out = Vec::new();
+    match StreamParameters::split(data) {
+        Ok(Some((parameters, len))) => {
+            out.extend_from_slice(&parameters.emit());
+            at = len;
+        }
+        Ok(None) => assert!(data.len() < StreamParameters::FRAME_LEN),
+        Err(_) => {}
+    }
+    while let Ok(Some((frame, len))) = StreamFrame::split(&data[at..], MOST_IN_A_FRAME) {
+        assert_eq!(
+            StreamFrame::split(&data[at..at + len], MOST_IN_A_FRAME),
+            Ok(Some((frame, len)))
+        );
+        assert_eq!(StreamFrame::split(&data[at..at + len - 1], MOST_IN_A_FRAME), Ok(None));
+        frame.emit(&mut out);
+        at += len;
+    }
+    assert_eq!(out, data[..at]);
+}
+
 /// `folder::Listing::parse`.
 pub fn folder(data: &[u8]) {
     if let Ok(listing) = Listing::parse(data) {
@@ -220,3 +246,6 @@ pub fn transfer(data: &[u8]) {
         assert_eq!(out, data);
     }
 }
+
+/// Longer than any PDU of these inputs, and shorter than some lengths that they say.
+const MOST_IN_A_FRAME: usize = 1424;

@@ -17,6 +17,7 @@
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`discovery`] | the question whether there is a router on the local network, and the answer |
 //! | [`published`] | names that an owner publishes under its own |
+//! | [`stream`] | the frames of a link over a stream, and the addresses that streams have |
 //! | [`offer`] | that a domain is reached by a neighbour |
 //! | [`batch`] | many datagrams in one arena: what I/O receives, a switch edits, and I/O sends |
 
@@ -45,6 +46,7 @@ pub mod published;
 mod reader;
 pub mod rib;
 pub mod rights;
+pub mod stream;
 pub mod transfer;
 
 pub use batch::Batch;

@@ -31,6 +31,7 @@ use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
+use rhumb_wire::stream::{StreamFrame, StreamParameters};
 use rhumb_wire::transfer::{FileName, Kind, Offer, TransferId, Unframer, emit_end};
 use rhumb_wire::{
     Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, PublishedNames, Rights,
@@ -62,6 +63,7 @@ fn main() -> std::io::Result<()> {
         ("member_route", member::routes()),
         ("mpc", mpc::messages().expect("the parties agree")),
         ("session", vec![session_parameters()]),
+        ("stream", vec![stream()]),
         ("transfer", offers()),
         ("folder", listings()),
         ("held", vec![held()]),
@@ -335,6 +337,22 @@ fn session_parameters() -> Vec<u8> {
         |out| out.extend(parameters.emit()),
         |bytes| SessionParameters::parse(bytes) == Ok(parameters),
     )
+}
+
+/// What an end sends over a stream: its parameters, a PDU, a keep-alive and a close.
+fn stream() -> Vec<u8> {
+    let parameters = StreamParameters { max_datagram_len: 1452 };
+    let emit = |out: &mut Vec<u8>| {
+        out.extend(parameters.emit());
+        for frame in [StreamFrame::Pdu(&[7; 100]), StreamFrame::Pdu(&[]), StreamFrame::Close] {
+            frame.emit(out);
+        }
+    };
+    let len = StreamParameters::FRAME_LEN;
+    example(emit, |bytes| {
+        StreamParameters::split(bytes) == Ok(Some((parameters, len)))
+            && matches!(StreamFrame::split(&bytes[len..], 100), Ok(Some((StreamFrame::Pdu(_), _))))
+    })
 }
 
 fn frames() -> Vec<Vec<u8>> {

@@ -3,10 +3,11 @@
 use std::num::NonZeroU64;
 
 use rhumb_wire::datagram::{
-    AEAD_TAG_LEN, Counter, Datagram, HELLO_ID_LEN, LANES, PathMessage, RecordHeader, RecordKind,
-    SessionIndex, SessionParameters, TOKEN_LEN,
+    AEAD_TAG_LEN, Counter, Datagram, HELLO_ID_LEN, LANES, PathMessage, RECORD_OVERHEAD,
+    RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
 };
 use rhumb_wire::discovery::{Discovery, Nonce};
+use rhumb_wire::stream::{StreamFrame, StreamParameters};
 use serde_json::json;
 
 use super::file::{File, hex};
@@ -38,6 +39,7 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
     datagram_refusals(&retry, file);
     parameter_refusals(parameters.emit(), file);
     path_messages(file);
+    streams(file);
 }
 
 fn path_messages(file: &mut File) {
@@ -71,6 +73,51 @@ fn path_messages(file: &mut File) {
         ("padding behind nothing", vec![0; 100]),
     ] {
         file.refused("4.5", form, name, &bytes, PathMessage::parse(&bytes));
+    }
+}
+
+fn streams(file: &mut File) {
+    let form = "stream parameters";
+    let parameters = StreamParameters { max_datagram_len: 1452 };
+    let fields = json!({"largest_datagram": 1452});
+    file.good("4.7", form, "usual", &fields, &parameters.emit());
+    let changed = |at: usize, value: u8| {
+        let mut bytes = parameters.emit();
+        bytes[at] = value;
+        bytes.to_vec()
+    };
+    for (name, bytes) in [
+        ("of another length", changed(1, 11)),
+        ("eight lanes", changed(5, LANES)),
+        ("a session index", changed(9, 1)),
+        ("version 2", changed(4, 2)),
+    ] {
+        file.refused("4.7", form, name, &bytes, StreamParameters::split(&bytes));
+    }
+    let form = "frame";
+    let longest = 1452 - RECORD_OVERHEAD;
+    for (name, frame) in [
+        ("a PDU", StreamFrame::Pdu(&[0xAB; 5])),
+        ("a keep-alive", StreamFrame::Pdu(&[])),
+        ("a close", StreamFrame::Close),
+    ] {
+        let mut bytes = Vec::new();
+        frame.emit(&mut bytes);
+        let (kind, pdu) = match frame {
+            StreamFrame::Pdu(pdu) => (0x80, pdu),
+            StreamFrame::Close => (0xB0, &[][..]),
+        };
+        assert_eq!(StreamFrame::split(&bytes, longest), Ok(Some((frame, bytes.len()))));
+        file.good("4.7", form, name, &json!({"type": kind, "pdu": hex(pdu)}), &bytes);
+    }
+    for (name, bytes) in [
+        ("no type", vec![0, 0]),
+        ("of no such type", vec![0, 1, 0x90]),
+        ("a path message", [&[0, 17, 0xD0][..], &[1; 16]].concat()),
+        ("a close that says something", vec![0, 2, 0xB0, 0]),
+        ("a longer PDU than fits 1452 bytes", [&[5, 0x92, 0x80][..], &vec![0; 1425]].concat()),
+    ] {
+        file.refused("4.7", form, name, &bytes, StreamFrame::split(&bytes, longest));
     }
 }
 
