@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rhumb_wire::Batch;
@@ -131,10 +132,23 @@ impl Backend {
     /// # Errors
     /// When the backend is of no further use.
     pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.wait_beside(timeout, also, None)
+    }
+
+    /// As [`UdpSocket::wait_beside`].
+    ///
+    /// # Errors
+    /// When the backend is of no further use.
+    pub fn wait_beside(
+        &mut self,
+        timeout: Option<Duration>,
+        also: Option<&Wake>,
+        beside: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Ready> {
         match self {
-            Self::Udp(socket) => socket.wait(timeout, also),
+            Self::Udp(socket) => socket.wait_beside(timeout, also, beside),
             #[cfg(target_os = "linux")]
-            Self::Xdp(socket) => socket.wait(timeout, also),
+            Self::Xdp(socket) => socket.wait_beside(timeout, also, beside),
         }
     }
 

@@ -7,6 +7,8 @@
 use std::mem::size_of;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use rhumb_wire::stream;
+
 use libc::{c_int, sockaddr_in, sockaddr_in6, socklen_t};
 
 /// Which protocol a socket speaks. An IPv6 socket reaches IPv4 peers by mapped addresses.
@@ -64,6 +66,8 @@ impl Address {
                 let mapped = SocketAddrV6::new(address.ip().to_ipv6_mapped(), address.port(), 0, 0);
                 Self::new(SocketAddr::V6(mapped), family)
             }
+            // What is for a stream is not sealed.
+            (Family::V6, SocketAddr::V6(_)) if stream::is_address(&address) => None,
             (Family::V6, SocketAddr::V6(address)) => {
                 raw.v6 = sockaddr_in6 {
                     sin6_family: libc::AF_INET6 as _,
@@ -105,7 +109,8 @@ impl Address {
                 let v6 = unsafe { self.v6 };
                 let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
                 let port = u16::from_be(v6.sin6_port);
-                Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+                // Whatever the kernel says of the flow: no datagram comes from a stream.
+                Some(SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id).into())
             }
             _ => None,
         }
@@ -115,6 +120,27 @@ impl Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_datagram_goes_to_a_stream_or_comes_from_one() {
+        let index = rhumb_wire::datagram::SessionIndex::new(0x0123_4568).expect("28 bits");
+        for peer in ["192.0.2.1:443", "[2001:db8::1]:443"] {
+            let address = stream::address_of(index, peer.parse().expect("an address"));
+            for family in [Family::V4, Family::V6] {
+                assert!(Address::new(address, family).is_none(), "{peer}");
+            }
+        }
+        let mut raw = Address::ZERO;
+        raw.v6 = sockaddr_in6 {
+            sin6_family: libc::AF_INET6 as _,
+            sin6_port: 443_u16.to_be(),
+            sin6_flowinfo: u32::MAX,
+            sin6_addr: libc::in6_addr { s6_addr: [1; 16] },
+            sin6_scope_id: 0,
+        };
+        let read = raw.read(Address::LEN).expect("an address");
+        assert!(!stream::is_address(&read));
+    }
 
     fn there_and_back(text: &str, family: Family) -> Option<String> {
         let address = text.parse().expect("an address");

@@ -144,18 +144,27 @@ impl UdpSocket {
     /// datagrams come close upon each other, and [`Options::coalesce`] allows it, lets them gather
     /// instead: that ends at its time, and it is not known then what there is.
     pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.wait_beside(timeout, also, None)
+    }
+
+    /// As [`UdpSocket::wait`], also until there is something to read from `beside`, which is not
+    /// told of.
+    pub fn wait_beside(
+        &mut self,
+        timeout: Option<Duration>,
+        also: Option<&Wake>,
+        beside: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Ready> {
         self.counters.wait_calls += 1;
         if let Some(pause) = self.pause() {
             poll(&[], Some(timeout.map_or(pause, |timeout| timeout.min(pause)))).map(|[]| ())?;
             return Ok(Ready { readable: true, woken: false });
         }
         let socket = Interest::Readable(self.fd.as_fd());
-        let Some(wake) = also else {
-            let [readable] = poll(&[socket], timeout)?;
-            return Ok(Ready { readable, woken: false });
-        };
-        let [readable, woken] = poll(&[socket, Interest::Readable(wake.as_fd())], timeout)?;
-        Ok(Ready { readable, woken: woken && wake.take() })
+        let wake = also.map_or(Interest::Nothing, |wake| Interest::Readable(wake.as_fd()));
+        let beside = beside.map_or(Interest::Nothing, Interest::Readable);
+        let [readable, woken, _] = poll(&[socket, wake, beside], timeout)?;
+        Ok(Ready { readable, woken: woken && also.is_some_and(Wake::take) })
     }
 
     /// How long to let datagrams gather before the next are received.

@@ -72,14 +72,23 @@ impl UdpSocket {
 
     /// Waits until datagrams wait, `also` is woken, or the time is over (`None`: for ever).
     pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.wait_beside(timeout, also, None)
+    }
+
+    /// As [`UdpSocket::wait`], also until there is something to read from `beside`, which is not
+    /// told of.
+    pub fn wait_beside(
+        &mut self,
+        timeout: Option<Duration>,
+        also: Option<&Wake>,
+        beside: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Ready> {
         self.counters.wait_calls += 1;
         let socket = Interest::Readable(self.socket.as_fd());
-        let Some(wake) = also else {
-            let [readable] = poll(&[socket], timeout)?;
-            return Ok(Ready { readable, woken: false });
-        };
-        let [readable, woken] = poll(&[socket, Interest::Readable(wake.as_fd())], timeout)?;
-        Ok(Ready { readable, woken: woken && wake.take() })
+        let wake = also.map_or(Interest::Nothing, |wake| Interest::Readable(wake.as_fd()));
+        let beside = beside.map_or(Interest::Nothing, Interest::Readable);
+        let [readable, woken, _] = poll(&[socket, wake, beside], timeout)?;
+        Ok(Ready { readable, woken: woken && also.is_some_and(Wake::take) })
     }
 
     /// `peer` as this socket takes it: an IPv6 socket takes IPv4 peers by mapped addresses.

@@ -12,11 +12,11 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_wire::Batch;
+use rhumb_wire::{Batch, stream};
 
 use super::attached::Attached;
 use super::frame::{self, ETHERNET_LEN, Ends, headers_len};
@@ -116,6 +116,19 @@ impl XdpSocket {
     /// # Errors
     /// When waiting is not possible at all.
     pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.wait_beside(timeout, also, None)
+    }
+
+    /// As [`UdpSocket::wait_beside`].
+    ///
+    /// # Errors
+    /// When waiting is not possible at all.
+    pub fn wait_beside(
+        &mut self,
+        timeout: Option<Duration>,
+        also: Option<&Wake>,
+        beside: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Ready> {
         self.interface.refresh(Instant::now());
         let timeout = match self.has_unsent() {
             false => timeout,
@@ -124,17 +137,18 @@ impl XdpSocket {
                 Some(timeout.map_or(UNSENT_WAIT, |timeout| timeout.min(UNSENT_WAIT)))
             }
         };
-        let mut interests = [const { Interest::Nothing }; 2 + MAX_QUEUES];
+        let mut interests = [const { Interest::Nothing }; 3 + MAX_QUEUES];
         interests[0] = Interest::Readable(self.socket.as_fd());
         if let Some(wake) = also {
             interests[1] = Interest::Readable(wake.as_fd());
         }
-        for (interest, queue) in interests[2..].iter_mut().zip(&self.queues) {
+        interests[2] = beside.map_or(Interest::Nothing, Interest::Readable);
+        for (interest, queue) in interests[3..].iter_mut().zip(&self.queues) {
             *interest = Interest::Readable(queue.as_fd());
         }
         let ready = poll(&interests, timeout)?;
         self.socket_is_ready = ready[0];
-        let readable = ready[0] || ready[2..].contains(&true);
+        let readable = ready[0] || ready[3..].contains(&true);
         Ok(Ready { readable, woken: ready[1] && also.is_some_and(Wake::take) })
     }
 
@@ -220,7 +234,8 @@ impl XdpSocket {
     }
 
     fn find(&mut self, peer: SocketAddr, len: usize, now: Instant) -> Option<Way> {
-        if self.queues.is_empty() || !self.interface.has(&peer) {
+        // The socket says of what is for a stream that it cannot be reached.
+        if self.queues.is_empty() || stream::is_address(&peer) || !self.interface.has(&peer) {
             return None;
         }
         let bound = self.socket.local_address().ip();
