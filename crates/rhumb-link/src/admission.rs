@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use crate::{DropReason, Limits, Rate, Source, TokenBucket, TokenBuckets};
 
-/// Counts handshakes against their bounds.
-pub(crate) struct Admission {
+/// Counts handshakes against their bounds: those of an endpoint, or those on streams beside it.
+pub struct Admission {
     limits: Limits,
     half_open: usize,
     half_open_at: HashMap<Source, usize>,
@@ -35,26 +35,31 @@ struct Rates {
 /// A place taken among the half-open. Give it back with [`Admission::release`].
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Ticket(Source);
+pub struct Ticket(Source);
 
 impl Admission {
-    pub(crate) fn new(limits: Limits) -> Self {
+    /// Nothing has begun yet.
+    pub fn new(limits: Limits) -> Self {
         Self { limits, half_open: 0, half_open_at: HashMap::new(), rates: None }
     }
 
-    pub(crate) fn half_open(&self) -> usize {
+    /// Handshakes that have been admitted and are not over.
+    pub fn half_open(&self) -> usize {
         self.half_open
     }
 
     /// Whether a handshake may be begun from there at this time, as far as rates say. Changes
     /// nothing: `from` need not be proven.
-    pub(crate) fn may_begin(&self, from: SocketAddr, is_known: bool, now: Instant) -> bool {
+    pub fn may_begin(&self, from: SocketAddr, is_known: bool, now: Instant) -> bool {
         let rates = self.rates.as_ref();
         rates.is_none_or(|rates| rates.has(Source::of(from), is_known, now))
     }
 
-    /// `is_known`: somebody who is admitted was there lately.
-    pub(crate) fn admit(
+    /// Takes a place for a handshake. `is_known`: somebody who is admitted was there lately.
+    ///
+    /// # Errors
+    /// With the bound that stands against it.
+    pub fn admit(
         &mut self,
         from: SocketAddr,
         is_known: bool,
@@ -77,9 +82,10 @@ impl Admission {
         Ok(Ticket(source))
     }
 
+    /// Gives a place back.
     // By value: a ticket is given back once.
     #[allow(clippy::needless_pass_by_value)]
-    pub(crate) fn release(&mut self, ticket: Ticket) {
+    pub fn release(&mut self, ticket: Ticket) {
         self.half_open -= 1;
         if let Some(count) = self.half_open_at.get_mut(&ticket.0) {
             *count -= 1;

@@ -1,6 +1,8 @@
 //! What an owner decides about an endpoint, each default with
 //! its reason. Nothing here changes while it runs.
 
+use std::time::Duration;
+
 use crate::Rate;
 
 /// How an endpoint protects its sessions and how much it takes on.
@@ -29,6 +31,14 @@ pub struct Config {
     /// Whether whoever has the endpoint does the public-key work of handshakes that others begin
     /// on another thread: [`Endpoint::poll_handshake_job`](crate::Endpoint::poll_handshake_job).
     pub handshakes_elsewhere: bool,
+    /// Whether whoever has the endpoint carries streams, and does what
+    /// [`Endpoint::poll_stream_order`](crate::Endpoint::poll_stream_order) says: attempts that
+    /// nobody answers over UDP have one dialled beside them, and those of others are taken where
+    /// handshakes are.
+    pub streams: bool,
+    /// How long after a stream was dialled UDP is tried again, at the latest; then twice as long,
+    /// up to a quarter of an hour, or for ever as long if it is more.
+    pub udp_retry: Duration,
     /// Bounds on memory and work.
     pub limits: Limits,
     /// INSECURE, for simulations only: handshakes draw what they need of chance from the endpoint's
@@ -49,6 +59,8 @@ impl Default for Config {
             send_lane: 0,
             workers: 1,
             handshakes_elsewhere: false,
+            streams: false,
+            udp_retry: DEFAULT_UDP_RETRY,
             limits: Limits::default(),
             #[cfg(feature = "repeatable-handshakes")]
             repeatable_handshakes: false,
@@ -132,6 +144,9 @@ impl Limits {
     }
 }
 
+/// Where UDP was out of order for a moment it is soon back; where it is blocked, twenty datagrams
+/// are sent in vain.
+pub const DEFAULT_UDP_RETRY: Duration = Duration::from_secs(60);
 /// An Ethernet frame's 1,500 bytes less IPv6 and UDP headers: what crosses the Internet whole.
 pub const DEFAULT_MAX_DATAGRAM_LEN: u16 = 1452;
 /// The smallest `max_datagram_len` taken from a peer or a configuration: IPv6's least MTU of 1,280

@@ -28,6 +28,7 @@ mod renewals;
 mod sharing;
 mod showing;
 mod sizes;
+mod streams;
 mod timeouts;
 
 use std::collections::{HashMap, VecDeque};
@@ -55,6 +56,7 @@ use crate::path::Challenges;
 use crate::retry::RetryTokens;
 use crate::session::{Lanes, Session};
 use crate::slots::{Key, Slots};
+use crate::stream::{Dial, StreamOrder};
 use crate::timers::Timers;
 use crate::{CloseReason, Config, Drops, Limits, LinkError, MIN_DATAGRAM_LEN, Peer, SessionId};
 
@@ -85,6 +87,10 @@ pub struct Endpoint {
     lanes: Lanes,
     /// What workers have to be told.
     sharing: Sharing,
+    /// Streams that are being dialled.
+    dials: HashMap<AttemptId, Dial>,
+    /// What is wanted of whoever carries streams.
+    stream_orders: VecDeque<StreamOrder>,
     timers: Timers,
     outgoing: Batch,
     events: VecDeque<Event>,
@@ -233,6 +239,8 @@ impl Endpoint {
             by_name: HashMap::new(),
             lanes: LaneTable::new(first_tag),
             sharing: Sharing::new(&config),
+            dials: HashMap::new(),
+            stream_orders: VecDeque::new(),
             timers: Timers::default(),
             outgoing: Batch::new(),
             events: VecDeque::new(),

@@ -51,6 +51,12 @@ pub enum Incompatibility {
     /// It did not agree to export keys for AES-256-GCM (`use_srtp`, RFC 7714).
     #[error("it agreed to no keys for AES-256-GCM")]
     NoKeys,
+    /// It speaks TLS, and nothing of ours over it.
+    #[error("it does not speak rhumb/1 over TLS")]
+    Protocol,
+    /// It sent more than a handshake takes.
+    #[error("it sent more than a handshake takes")]
+    TooMuch,
     /// It ended the connection.
     #[error("it ended the connection")]
     Closed,
@@ -68,10 +74,26 @@ pub enum Incompatibility {
 /// What the handshake library gave up for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct HandshakeError(pub(crate) dimpl::Error);
+pub struct HandshakeError(Library);
+
+/// Which of the two it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Library {
+    #[error("{0}")]
+    Dtls(dimpl::Error),
+    #[error("{0}")]
+    Tls(String),
+}
+
+impl HandshakeError {
+    /// On a stream: what its TLS library says.
+    pub fn of_stream(why: String) -> Self {
+        Self(Library::Tls(why))
+    }
+}
 
 impl From<dimpl::Error> for HandshakeError {
     fn from(error: dimpl::Error) -> Self {
-        Self(error)
+        Self(Library::Dtls(error))
     }
 }

@@ -168,6 +168,14 @@ impl Exchange {
         matches!(self.progress, Progress::Established { .. })
     }
 
+    /// The attempt of ours that it is, if it is one.
+    pub(crate) fn attempt(&self) -> Option<AttemptId> {
+        match &self.side {
+            Side::Initiator(initiation) => Some(initiation.attempt),
+            Side::Responder(_) => None,
+        }
+    }
+
     pub(crate) fn is_client(&self) -> bool {
         matches!(self.side, Side::Initiator(_))
     }

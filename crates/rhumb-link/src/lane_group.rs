@@ -31,6 +31,8 @@ pub(crate) enum Place {
     Used(Box<ReceiveLane>),
     /// A worker has it, or nobody; the highest packet number that was told of.
     Elsewhere(Option<u64>),
+    /// A stream, and when a frame that was not a close came last on it.
+    Stream(Instant),
 }
 
 impl LaneGroup {
@@ -41,6 +43,25 @@ impl LaneGroup {
     /// A group whose lanes are all elsewhere.
     pub(crate) fn empty(cipher: Cipher, now: Instant) -> Self {
         Self { cipher, lanes: [const { Place::Elsewhere(None) }; _], opened_elsewhere: now }
+    }
+
+    /// A stream, in the place of lane 0.
+    pub(crate) fn of_stream(cipher: Cipher, now: Instant) -> Self {
+        let mut group = Self::empty(cipher, now);
+        group.lanes[0] = Place::Stream(now);
+        group
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.lanes[0], Place::Stream(_))
+    }
+
+    /// A frame that is not a close came on the stream.
+    #[inline]
+    pub(crate) fn note_frame(&mut self, now: Instant) {
+        if let Place::Stream(last) = &mut self.lanes[0] {
+            *last = now;
+        }
     }
 
     /// Opens a whole datagram in place and says where its plaintext
@@ -55,7 +76,8 @@ impl LaneGroup {
         match self.place_mut(header.index) {
             Place::Used(lane) => lane.open(header, datagram, now),
             Place::Unused(_) => self.open_first(header, datagram, now),
-            Place::Elsewhere(_) => Err(DropReason::UnknownSession),
+            // What has no seal is no datagram's.
+            Place::Elsewhere(_) | Place::Stream(_) => Err(DropReason::UnknownSession),
         }
     }
 
@@ -103,7 +125,7 @@ impl LaneGroup {
     pub(crate) fn newest(&self, index: SessionIndex) -> Option<u64> {
         match &self.lanes[usize::from(index.lane())] {
             Place::Used(lane) => lane.newest(),
-            Place::Unused(_) => None,
+            Place::Unused(_) | Place::Stream(_) => None,
             Place::Elsewhere(newest) => *newest,
         }
     }
@@ -112,6 +134,7 @@ impl LaneGroup {
     pub(crate) fn last_opened(&self) -> Instant {
         let here = self.lanes.iter().filter_map(|place| match place {
             Place::Used(lane) => Some(lane.last_opened),
+            Place::Stream(last) => Some(*last),
             _ => None,
         });
         here.max().map_or(self.opened_elsewhere, |here| here.max(self.opened_elsewhere))

@@ -13,6 +13,7 @@
 //! | `session`, `lane`, `lane_group`, `lane_table` | what a session keeps; one direction's keys and counter; eight of them; look-up by index |
 //! | `worker`, `endpoint::sharing` | lanes that other threads open and seal on |
 //! | `keys`, `aead`, `replay` | key schedule, sealing, replay window |
+//! | `stream`, `endpoint::streams` | sessions over streams, which whoever has the endpoint carries |
 //! | `records` | one lane each way by the keys of a connection between ends |
 //! | `path`, `watch` | where the peer is; whether it still is |
 //! | `path_size` | how large a datagram to it may be |
@@ -22,7 +23,8 @@
 //! Threats and what answers them: forged and replayed records (`lane`, `replay`);
 //! spoofed hellos (`retry`, `cookie`); many half-open handshakes (`admission`); forged
 //! alerts and answers (`peek`); amplification (`endpoint::foreign`, `path`); sessions
-//! diverted by records from elsewhere (`path`).
+//! diverted by records from elsewhere (`path`); records for sessions that are on a stream,
+//! and have no seal to tell them by (`stream`).
 
 #![forbid(unsafe_code)]
 
@@ -56,15 +58,17 @@ mod retry;
 mod session;
 mod slots;
 mod source;
+mod stream;
 mod timers;
 mod watch;
 mod worker;
 
+pub use admission::{Admission, Ticket};
 pub use aead::{cipher_backend, use_library_cipher};
 pub use config::{
     Cipher, Config, DEFAULT_HALF_OPEN, DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_HANDSHAKES,
     DEFAULT_HANDSHAKES_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS,
-    DEFAULT_SESSIONS_PER_SOURCE, Limits, MIN_DATAGRAM_LEN, WatchPeers,
+    DEFAULT_SESSIONS_PER_SOURCE, DEFAULT_UDP_RETRY, Limits, MIN_DATAGRAM_LEN, WatchPeers,
 };
 pub use drop_reason::{DropReason, Drops};
 pub use elsewhere::{HandshakeDone, HandshakeJob};
@@ -76,7 +80,8 @@ pub use rate::{Rate, TokenBucket, TokenBuckets};
 pub use records::Records;
 pub use retry::RETRY_TOKEN_LIFETIME;
 pub use rhumb_aead::Backend;
-pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId};
+pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId, Transport};
 pub use source::Source;
+pub use stream::{NewStream, StreamNews, StreamOrder};
 pub use watch::{PROBE_INTERVAL, PROBES, QUIET};
 pub use worker::{LaneReport, LaneUpdate, OpenedElsewhere, Taken, WorkerLanes};

@@ -44,8 +44,13 @@ pub(crate) struct PathSize {
 
 #[derive(Debug)]
 enum Phase {
+    /// There is no path to ask: a stream takes what the peer does.
+    Known,
     Searching,
-    Resting { raise_at: Option<Instant>, confirm_at: Option<Instant> },
+    Resting {
+        raise_at: Option<Instant>,
+        confirm_at: Option<Instant>,
+    },
 }
 
 /// A size that is being asked about.
@@ -84,6 +89,11 @@ impl PathSize {
             probe: None,
             confirmed_traffic: None,
         }
+    }
+
+    /// A stream carries whatever the peer takes.
+    pub(crate) fn of_stream(limit: u16) -> Self {
+        Self { present: limit, phase: Phase::Known, ..Self::new(limit) }
     }
 
     /// How long answers took of late, if there were any.
@@ -193,7 +203,7 @@ impl PathSize {
     pub(crate) fn due(&self) -> Option<Instant> {
         match (&self.probe, &self.phase) {
             (Some(probe), _) => Some(probe.sent_at + self.patience()),
-            (None, Phase::Searching) => None,
+            (None, Phase::Searching | Phase::Known) => None,
             (None, Phase::Resting { raise_at, confirm_at }) => {
                 raise_at.iter().chain(confirm_at).min().copied()
             }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use rhumb_trust::{Membership, Who};
 use rhumb_wire::datagram::SessionIndex;
-use rhumb_wire::{Metadata, Name};
+use rhumb_wire::{Metadata, Name, stream};
 
-use crate::lane::SendLane;
 use crate::lane_group::LaneGroup;
 use crate::lane_table::LaneTable;
 use crate::path::PathCheck;
 use crate::path_size::PathSize;
 use crate::slots::Key;
+use crate::stream::{OnStream, Sending};
 use crate::timers::Armed;
 use crate::watch::Watch;
 
@@ -38,8 +38,11 @@ pub struct Peer {
     /// What it has shown of a trust domain in its newest handshake, unverified.
     pub membership: Option<Arc<Membership>>,
     /// Where datagrams go: where the newest handshake was made
-    /// with, or where the peer has shown to be since.
+    /// with, or where the peer has shown to be since; or a stream.
     pub address: SocketAddr,
+    /// Where the peer is: the same, but where the session is on a stream, the UDP address whose
+    /// owner was dialled, or the other end of the connection that it has made.
+    pub at: SocketAddr,
     /// The largest datagram to send to it now, in bytes of UDP payload: as far as is known the path
     /// carries it, and it is no more than the peer receives.
     pub max_datagram_len: u16,
@@ -52,10 +55,34 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// How datagrams go there.
+    pub fn transport(&self) -> Transport {
+        if stream::is_address(&self.address) { Transport::Tls } else { Transport::Udp }
+    }
+
     /// What rules of access are asked about.
     pub fn who(&self, now_s: u64) -> Who<'_> {
         let Self { name, metadata, membership, .. } = self;
         Who { name, metadata, membership: membership.as_deref(), now_s }
+    }
+}
+
+/// What a session goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Sealed datagrams.
+    Udp,
+    /// Frames over TLS on TCP.
+    Tls,
+}
+
+impl Transport {
+    /// In one word, for status and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tls => "tls",
+        }
     }
 }
 
@@ -73,13 +100,13 @@ pub(crate) struct LaneEntry {
     pub(crate) confirmed: bool,
     /// Whether the session's watch dozes: then opening wakes it.
     pub(crate) dozes: bool,
-    /// The exchange that made it.
-    pub(crate) exchange: Key,
+    /// The exchange that made it; a stream's handshake is none.
+    pub(crate) exchange: Option<Key>,
 }
 
 /// What was sent on, and where to, until a handshake from another address took the session over.
 pub(crate) struct Former {
-    pub(crate) send: SendLane,
+    pub(crate) send: Sending,
     pub(crate) address: SocketAddr,
     /// Until when what comes from there may be of the process that made the handshake.
     pub(crate) counts_until: Instant,
@@ -99,11 +126,15 @@ pub enum CloseReason {
     Local,
     /// Its counter ran out before it could be renewed.
     CounterExhausted,
+    /// The stream that it was on broke, or was closed without a word.
+    Broken,
 }
 
 pub(crate) struct Session {
     pub(crate) peer: Peer,
-    pub(crate) send: SendLane,
+    pub(crate) send: Sending,
+    /// While it is on a stream.
+    pub(crate) stream: Option<Box<OnStream>>,
     /// What workers last told of the lanes that they send on.
     pub(crate) sent_elsewhere: SentElsewhere,
     pub(crate) receive: ReceiveLanes,
@@ -178,6 +209,28 @@ impl ReceiveLanes {
 }
 
 impl Session {
+    /// Its newest handshake was made for datagrams, or on a stream, where nobody watches the peer.
+    pub(crate) fn change_transport(&mut self, is_on_stream: bool, now: Instant) {
+        match (&self.stream, is_on_stream) {
+            (None, true) => {
+                self.dozes = false;
+                let watch = self.watch.take();
+                self.stream = Some(Box::new(OnStream { watch, back: None }));
+            }
+            (Some(_), false) => {
+                let watch = self.stream.take().and_then(|stream| stream.watch);
+                self.watch = watch.map(|rested| Box::new(rested.begin_anew(now)));
+            }
+            _ => {}
+        }
+    }
+
+    /// The watch of its peer, at work or resting.
+    pub(crate) fn watch_mut(&mut self) -> Option<&mut Watch> {
+        let resting = self.stream.as_mut().and_then(|stream| stream.watch.as_mut());
+        self.watch.as_mut().or(resting).map(|watch| &mut **watch)
+    }
+
     /// When anything was opened last.
     pub(crate) fn last_heard(&self, lanes: &Lanes) -> Instant {
         self.receive.last_opened(lanes).unwrap_or(self.peer.renewed_at)
@@ -185,7 +238,7 @@ impl Session {
 
     /// When anything was sealed last, on any lane.
     pub(crate) fn last_sealed(&self) -> Instant {
-        let here = self.send.last_sealed;
+        let here = self.send.last_sealed();
         self.sent_elsewhere.at.map_or(here, |elsewhere| elsewhere.max(here))
     }
 
@@ -217,6 +270,7 @@ impl Session {
             self.path.as_ref().and_then(|check| check.due()),
             self.watch.as_ref().map(|watch| watch.look_at),
             self.size.due(),
+            self.stream.as_ref().and_then(|it| Some(it.back.as_ref()?.at)),
         ]
         .into_iter()
         .flatten()

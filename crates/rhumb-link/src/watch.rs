@@ -83,6 +83,11 @@ impl Watch {
         }
     }
 
+    /// One for the same peer that knows of nothing from before.
+    pub(crate) fn begin_anew(&self, now: Instant) -> Self {
+        Self { hasty: self.hasty, closely: self.closely, ..Self::new(now) }
+    }
+
     /// Finds out what to do. `heard`: when a record was opened last; `sealed`:
     /// how many were sealed with the present keys.
     pub(crate) fn look(&mut self, heard: Instant, sealed: u64, now: Instant) -> Finding {

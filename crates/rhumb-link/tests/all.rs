@@ -26,4 +26,5 @@ mod retry_token;
 mod showing;
 mod simultaneous_open;
 mod spoofed;
+mod streams;
 mod two_processes;

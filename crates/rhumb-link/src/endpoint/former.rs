@@ -62,3 +62,5 @@ impl Endpoint {
 
 /// Longer than datagrams are under way, shorter than a node takes to find its router silent.
 pub(crate) const TELL_FORMER_AFTER: Duration = Duration::from_millis(500);
+/// As much for what waits in the buffers of a stream, at a megabit a second.
+pub(crate) const TELL_FORMER_STREAM_AFTER: Duration = Duration::from_secs(5);

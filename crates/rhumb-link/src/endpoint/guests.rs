@@ -5,7 +5,7 @@ use std::time::Instant;
 use rhumb_trust::{Access, Now, Standing, Who};
 
 use super::Endpoint;
-use crate::{LinkError, Peer, SessionId, Source};
+use crate::{LinkError, Peer, SessionId, Source, StreamOrder};
 
 impl Endpoint {
     /// Says who is admitted: their sessions count against no bound for
@@ -70,6 +70,9 @@ impl Endpoint {
         let (source, we_began, seen_at) = (Source::of(*address), *initiator, *renewed_at);
         if self.is_admitted(&session.peer.who(self.unix_s(now))) {
             self.census.leave(id);
+            if self.config.streams && !self.census.is_known(source) {
+                self.stream_orders.push_back(StreamOrder::Know { source });
+            }
             self.census.know(source, seen_at);
         } else if !we_began {
             self.census.enter(id, source);

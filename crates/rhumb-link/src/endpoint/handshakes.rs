@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rhumb_trust::x509::IdentityError;
 use rhumb_wire::datagram::{LANES, SessionParameters};
 
+use super::streams::DIAL_PHASE;
 use super::{Endpoint, Event};
 use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, Initiation, PHASES, Progress, RETRIES_PER_HELLO,
@@ -205,7 +206,7 @@ impl Endpoint {
             address: exchange.address,
             confirmed: false,
             dozes: false,
-            exchange: id,
+            exchange: Some(id),
         };
         let index = self.lanes.insert(entry).ok_or(LinkError::SessionLimit)?;
         let (repeat, secrets) = (Some(Repeat::first(now)), Box::new(ours));
@@ -262,6 +263,12 @@ impl Endpoint {
         exchange.shows = self.shows;
         exchange.progress = Progress::Handshaking(Evidence::default());
         exchange.wait_until(now + patience);
+        if let Side::Initiator(Initiation { attempt, expected, announced: true, phase, .. }) =
+            exchange.side
+            && phase == DIAL_PHASE
+        {
+            self.dial_beside(attempt, exchange.address, expected);
+        }
     }
 
     /// An exchange failed for good: tells whoever wants to know.
@@ -269,19 +276,24 @@ impl Endpoint {
         match &exchange.side {
             Side::Initiator(initiation) if initiation.announced => {
                 let (attempt, address) = (initiation.attempt, exchange.address);
-                self.events.push_back(Event::Failed { attempt, address, error });
+                if let Some(error) = self.udp_failed(attempt, error) {
+                    self.events.push_back(Event::Failed { attempt, address, error });
+                }
             }
             Side::Initiator(_) => {}
-            Side::Responder(_) => {
-                self.drops.count(match error {
-                    LinkError::Identity(_) => DropReason::IdentityRefused,
-                    LinkError::SessionLimit => DropReason::SessionLimit,
-                    LinkError::SourceSessionLimit => DropReason::SourceSessionLimit,
-                    _ => DropReason::HandshakeFailed,
-                });
-            }
+            Side::Responder(_) => self.count_refused(&error),
         }
         self.forget(id, exchange);
+    }
+
+    /// Counts a handshake of somebody else's that made no session.
+    pub(super) fn count_refused(&mut self, error: &LinkError) {
+        self.drops.count(match error {
+            LinkError::Identity(_) => DropReason::IdentityRefused,
+            LinkError::SessionLimit => DropReason::SessionLimit,
+            LinkError::SourceSessionLimit => DropReason::SourceSessionLimit,
+            _ => DropReason::HandshakeFailed,
+        });
     }
 
     pub(super) fn forget(&mut self, id: Key, exchange: Exchange) {

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use rhumb_wire::Name;
 use rhumb_wire::datagram::{Datagram, HELLO_ID_LEN, RETRY_LEN, TOKEN_LEN};
+use rhumb_wire::stream;
 
 use super::{AttemptId, Endpoint, Event};
 use crate::dtls::{Library, Style};
@@ -42,6 +43,10 @@ impl Endpoint {
         datagram: Datagram<'_>,
         now: Instant,
     ) -> Result<(), DropReason> {
+        // Nobody shakes hands for datagrams over a stream.
+        if stream::is_address(&from) {
+            return Err(self.drops.count(DropReason::UnexpectedHandshake));
+        }
         let result = match datagram {
             Datagram::Initial { token, inner } => self.handle_initial(from, token, inner, now),
             Datagram::Retry { hello, token } => self.handle_retry(from, *hello, token, now),
@@ -318,7 +323,7 @@ impl Endpoint {
         }
     }
 
-    fn next_attempt(&mut self) -> AttemptId {
+    pub(super) fn next_attempt(&mut self) -> AttemptId {
         self.attempts += 1;
         AttemptId(self.attempts)
     }

@@ -34,7 +34,8 @@ impl Endpoint {
     ) -> Option<NonZeroU64> {
         self.records_from_elsewhere += 1;
         let session = self.sessions.get_mut(id.0)?;
-        if !session.receive.contains(header.index) {
+        // A session on a stream goes back to datagrams by a handshake, and in no other way.
+        if session.send.is_stream() || !session.receive.contains(header.index) {
             return None;
         }
         let newest = self.lanes.get(header.index)?.group.newest(header.index);
@@ -108,6 +109,10 @@ impl Endpoint {
     /// somebody else made it look so.
     fn move_session(&mut self, id: SessionId, header: RecordHeader, to: SocketAddr, now: Instant) {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
+        if session.send.is_stream() {
+            return;
+        }
+        session.peer.at = to;
         let from = std::mem::replace(&mut session.peer.address, to);
         for index in session.receive.iter() {
             if let Some(entry) = self.lanes.get_mut(index) {
@@ -180,7 +185,9 @@ impl Endpoint {
     /// another one takes at once.
     pub fn watch(&mut self, session: SessionId, now: Instant) {
         let Some(watched) = self.sessions.get_mut(session.0) else { return };
-        if watched.watch.is_none() {
+        if let Some(stream) = &mut watched.stream {
+            stream.watch.get_or_insert_with(|| Box::new(Watch::new(now)));
+        } else if watched.watch.is_none() {
             watched.watch = Some(Box::new(Watch::new(now)));
             self.let_doze(session, false);
             self.arm_session(session.0);
@@ -200,7 +207,7 @@ impl Endpoint {
     /// Says whether there is somewhere else to go at once if the peer of a watched session falls
     /// silent. Then it counts as silent after fewer questions, where hardly any were lost before.
     pub fn hasten(&mut self, session: SessionId, hasty: bool) {
-        if let Some(watch) = self.sessions.get_mut(session.0).and_then(|it| it.watch.as_mut()) {
+        if let Some(watch) = self.sessions.get_mut(session.0).and_then(|it| it.watch_mut()) {
             watch.hasty = hasty;
         }
     }
@@ -209,7 +216,7 @@ impl Endpoint {
     /// of it, though there is no traffic: for the few peers whose place another one takes at once.
     /// Eight short datagrams a second, of both ends together.
     pub fn watch_closely(&mut self, session: SessionId, now: Instant) {
-        let watch = self.sessions.get_mut(session.0).and_then(|it| it.watch.as_mut());
+        let watch = self.sessions.get_mut(session.0).and_then(|it| it.watch_mut());
         let Some(watch) = watch.filter(|watch| !watch.closely) else { return };
         watch.closely = true;
         watch.wake(now);

@@ -8,6 +8,8 @@ use rhumb_wire::datagram::{
     AEAD_TAG_LEN, PathMessage, RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex,
 };
 
+use rhumb_wire::stream;
+
 use super::Endpoint;
 use crate::exchange::{LINGER, Progress};
 use crate::timers::Owner;
@@ -35,7 +37,11 @@ impl Endpoint {
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<Opened, DropReason> {
-        match self.open_record(from, datagram, now) {
+        let opened = match stream::index_of(&from) {
+            None => self.open_record(from, datagram, now),
+            Some(index) => self.open_frame(index, from, datagram, now),
+        };
+        match opened {
             Ok(opened) => Ok(opened),
             Err(reason) => Err(self.drops.count(reason)),
         }
@@ -126,7 +132,7 @@ impl Endpoint {
 
     /// Whether a lane is the one the peer sends on, as far as we know: a close on another is from
     /// before its last handshake, and may have been held back by somebody.
-    fn sends_on(&self, id: SessionId, index: SessionIndex) -> bool {
+    pub(super) fn sends_on(&self, id: SessionId, index: SessionIndex) -> bool {
         let Some(session) = self.sessions.get(id.0) else { return false };
         let newest = session.receive.newest;
         if session.former.is_some() {
@@ -144,6 +150,7 @@ impl Endpoint {
         let session = entry.session;
         let id = entry.exchange;
         let first = !std::mem::replace(&mut entry.confirmed, true);
+        let Some(id) = id else { return session };
         let Some(exchange) = self.exchanges.get_mut(id) else { return session };
         if let Some(repeat) = exchange.repeat_mut() {
             *repeat = None;
@@ -218,4 +225,4 @@ impl Endpoint {
 }
 
 /// Of a record that is not for whoever opens it.
-const NOTHING: Range<usize> = RecordHeader::LEN..RecordHeader::LEN;
+pub(super) const NOTHING: Range<usize> = RecordHeader::LEN..RecordHeader::LEN;

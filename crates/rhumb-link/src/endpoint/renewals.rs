@@ -10,15 +10,15 @@ use std::time::Instant;
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordKind, SessionIndex, SessionParameters};
 use rhumb_wire::metadata::Role;
 
-use super::former::TELL_FORMER_AFTER;
+use super::former::{TELL_FORMER_AFTER, TELL_FORMER_STREAM_AFTER};
 use super::{Endpoint, Event};
 use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, LINGER, Progress, Renewal, Side,
 };
-use crate::lane::SendLane;
 use crate::path_size::PathSize;
 use crate::session::{Former, ReceiveLanes, SILENCE, SentElsewhere, Session, renewal_time};
 use crate::slots::Key;
+use crate::stream::{OnStream, Sending};
 use crate::timers::{Armed, Owner};
 use crate::watch::Watch;
 use crate::{LinkError, Peer, SessionId, Source, WatchPeers};
@@ -39,6 +39,7 @@ impl Endpoint {
             metadata: claim.metadata,
             membership: claim.membership,
             address: exchange.address,
+            at: exchange.address,
             max_datagram_len: parameters.max_datagram_len.min(self.config.max_datagram_len),
             initiator: exchange.is_client(),
             established_at: now,
@@ -92,14 +93,15 @@ impl Endpoint {
     ) -> Result<SessionId, LinkError> {
         let Renewal { peer, send, for_workers, index, repeat } = renewal;
         let name = peer.name;
+        let send = Sending::Sealed(*send);
         let current = self.by_name.get(&name).copied();
         let session = match current {
             Some(session) => {
-                self.renew_session(session, peer, *send, index, now);
+                self.renew_session(session, peer, send, index, now);
                 self.count_session(session, now);
                 session
             }
-            None => self.make_session(peer, *send, index, now)?,
+            None => self.make_session(peer, send, index, now)?,
         };
         if let Some(entry) = self.lanes.get_mut(index) {
             entry.session = Some(session);
@@ -108,6 +110,8 @@ impl Endpoint {
         self.share_lanes(index);
         exchange.progress = Progress::Established { session, index, repeat };
         exchange.wait_until(now + if repeat.is_some() { SILENCE } else { LINGER });
+        // A stream that was dialled beside is not needed any more.
+        exchange.attempt().map(|attempt| self.dials.remove(&attempt));
         let attempt = match &exchange.side {
             Side::Initiator(initiation) => initiation.announced.then_some(initiation.attempt),
             Side::Responder(_) => None,
@@ -140,10 +144,10 @@ impl Endpoint {
         }
     }
 
-    fn make_session(
+    pub(super) fn make_session(
         &mut self,
         mut peer: Peer,
-        send: SendLane,
+        send: Sending,
         index: SessionIndex,
         now: Instant,
     ) -> Result<SessionId, LinkError> {
@@ -162,12 +166,21 @@ impl Endpoint {
             WatchPeers::Infrastructure => matches!(peer.metadata.role, Role::Router | Role::Rib),
             WatchPeers::Everybody => true,
         };
-        let size = PathSize::new(peer.max_datagram_len);
+        let is_on_stream = send.is_stream();
+        let size = match is_on_stream {
+            true => PathSize::of_stream(peer.max_datagram_len),
+            false => PathSize::new(peer.max_datagram_len),
+        };
         peer.max_datagram_len = size.present();
         let watch = is_watched.then(|| Box::new(Watch::new(now)));
+        let (watch, stream) = match is_on_stream {
+            true => (None, Some(Box::new(OnStream { watch, back: None }))),
+            false => (watch, None),
+        };
         let session = Session {
             peer,
             send,
+            stream,
             sent_elsewhere: SentElsewhere::default(),
             receive,
             former: None,
@@ -187,27 +200,37 @@ impl Endpoint {
         Ok(SessionId(key))
     }
 
-    fn renew_session(
+    pub(super) fn renew_session(
         &mut self,
         id: SessionId,
         peer: Peer,
-        send: SendLane,
+        send: Sending,
         index: SessionIndex,
         now: Instant,
     ) {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
         session.renew_at = renewal_time(&peer.name, peer.initiator, now);
         let before = std::mem::replace(&mut session.send, send);
+        let (was_on_stream, is_on_stream) = (before.is_stream(), session.send.is_stream());
         if session.peer.address != peer.address {
-            let (address, counts_until) = (session.peer.address, now + TELL_FORMER_AFTER);
+            let under_way = match was_on_stream || is_on_stream {
+                true => TELL_FORMER_STREAM_AFTER,
+                false => TELL_FORMER_AFTER,
+            };
+            let (address, counts_until) = (session.peer.address, now + under_way);
             let former = Former { send: before, address, counts_until, told_from: counts_until };
             session.former = Some(Box::new(former));
         }
         let Peer { established_at, max_datagram_len, address, .. } = session.peer;
-        session.size.renewed(peer.max_datagram_len, now);
-        if peer.address.ip() != address.ip() {
+        match (was_on_stream, is_on_stream) {
+            (_, true) => *session.size = PathSize::of_stream(peer.max_datagram_len),
+            (true, false) => *session.size = PathSize::new(peer.max_datagram_len),
+            (false, false) => session.size.renewed(peer.max_datagram_len, now),
+        }
+        if !is_on_stream && !was_on_stream && peer.address.ip() != address.ip() {
             session.size.moved();
         }
+        session.change_transport(is_on_stream, now);
         session.peer = Peer { established_at, max_datagram_len, ..peer };
         session.sent_elsewhere = SentElsewhere::default();
         session.own_records = 0;

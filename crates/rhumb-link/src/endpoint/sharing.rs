@@ -21,6 +21,7 @@ use super::{Endpoint, Opened};
 use crate::keys::LaneSecrets;
 use crate::lane::{SendLane, UnusedLane};
 use crate::session::ReceiveLanes;
+use crate::stream::StreamOrder;
 use crate::worker::{Change, LaneReport, LaneUpdate, OpenedElsewhere};
 use crate::{Config, DropReason, SessionId, WatchPeers};
 
@@ -199,6 +200,9 @@ impl Endpoint {
 
     /// Forgets the receiving lanes of one handshake.
     pub(super) fn remove_lanes(&mut self, index: SessionIndex) {
+        if self.lanes.get(index).is_some_and(|entry| entry.group.is_stream()) {
+            self.stream_orders.push_back(StreamOrder::Close { index: index.base() });
+        }
         self.lanes.remove(index);
         for worker in self.sharing.others() {
             self.sharing.push(worker, Change::Forget { index });

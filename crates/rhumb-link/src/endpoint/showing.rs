@@ -16,6 +16,7 @@ use rhumb_wire::Role;
 
 use super::Endpoint;
 use crate::session::{Session, showing_time};
+use crate::stream::StreamOrder;
 use crate::{LinkError, SessionId};
 
 impl Endpoint {
@@ -30,8 +31,12 @@ impl Endpoint {
             return Err(LinkError::UnexpectedName { expected, actual });
         }
         let certificate = x509::make(identity).map_err(|_| LinkError::Certificate)?;
-        self.library = Arc::new(self.library.showing(certificate)?);
+        self.library = Arc::new(self.library.showing(certificate.clone())?);
         self.shows += 1;
+        let number = self.shows;
+        if self.config.streams {
+            self.stream_orders.push_back(StreamOrder::Show { certificate, number });
+        }
         let mut sessions: Vec<(bool, SessionId)> = self
             .sessions
             .iter()
@@ -61,7 +66,7 @@ impl Endpoint {
 
 /// Whether a handshake of ours with its peer can be answered.
 fn can_be_shown(session: &Session) -> bool {
-    session.peer.initiator || !is_a_nodes(session)
+    session.peer.initiator || !(is_a_nodes(session) || session.send.is_stream())
 }
 
 fn is_a_nodes(session: &Session) -> bool {

@@ -63,6 +63,7 @@ impl Endpoint {
             session.renew_at = now + RENEWAL_RETRY;
         }
         let (address, name) = (session.peer.address, session.peer.name);
+        let is_on_stream = session.send.is_stream();
         let watched = session.watch.is_some();
         self.tidy_lanes(key, now);
         if silent_us && watched {
@@ -71,7 +72,10 @@ impl Endpoint {
             self.send_keep_alive(id, now);
         }
         self.look_at_size(id, now);
-        if renew {
+        self.try_udp_again(id, now);
+        if renew && is_on_stream {
+            self.dial_anew(id);
+        } else if renew {
             self.begin(address, Some(name), false, false, 0, now);
         }
         self.arm_session(key);

@@ -12,10 +12,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{Config, DropReason, Endpoint, Event, HandshakeDone, SessionId};
+use rhumb_link::{
+    Config, DropReason, Endpoint, Event, HandshakeDone, SessionId, StreamNews, StreamOrder,
+};
 use rhumb_trust::Identity;
-use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
-use rhumb_wire::{Batch, Name, Role};
+use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader, SessionIndex};
+use rhumb_wire::{Batch, Name, Role, stream};
 
 /// A datagram on its way.
 #[derive(Debug, Clone)]
@@ -45,6 +47,8 @@ pub struct Host {
     pub events: Vec<Event>,
     /// The largest datagrams, as they were told of.
     pub sizes: Vec<(SessionId, u16)>,
+    /// What it wants of whoever carries its streams.
+    pub orders: Vec<StreamOrder>,
     /// Plaintexts that arrived, keep-alives not among them.
     pub received: Vec<(SessionId, Vec<u8>)>,
 }
@@ -57,6 +61,8 @@ pub struct Net {
     pub delay: Duration,
     /// Every datagram sent, in order.
     pub sent: Vec<Flying>,
+    /// Streams: the address that one has at its end, and whose end the other one is, and where.
+    pub streams: BTreeMap<SocketAddr, (usize, SocketAddr)>,
     /// Datagrams that arrived where no endpoint is.
     pub outside: Vec<Flying>,
     /// How long steps of handshakes take that are done elsewhere.
@@ -78,6 +84,7 @@ impl Net {
             hosts: Vec::new(),
             delay: Duration::from_millis(10),
             sent: Vec::new(),
+            streams: BTreeMap::new(),
             outside: Vec::new(),
             work_takes: Duration::from_millis(3),
             worked: 0,
@@ -113,6 +120,7 @@ impl Net {
             address: SocketAddr::from(([192, 0, 2, number as u8 + 1], 4000)),
             events: Vec::new(),
             sizes: Vec::new(),
+            orders: Vec::new(),
             received: Vec::new(),
         });
         number
@@ -221,6 +229,10 @@ impl Net {
 
     /// Gives a datagram to whoever has its address, at once.
     pub fn deliver(&mut self, flying: &Flying) -> Result<(), DropReason> {
+        if let Some((host, from)) = self.streams.get(&flying.to).copied() {
+            let to = self.hosts[host].address;
+            return self.deliver(&Flying { from, to, bytes: flying.bytes.clone() });
+        }
         let Some(to) = self.hosts.iter().position(|host| host.address == flying.to) else {
             self.outside.push(flying.clone());
             return Ok(());
@@ -243,6 +255,23 @@ impl Net {
         result
     }
 
+    /// Takes the stream that has this index at `host` away, and tells the other end.
+    pub fn cut(&mut self, host: usize, index: SessionIndex) {
+        let here = |(address, (peer, _)): (&SocketAddr, &(usize, SocketAddr))| {
+            (*peer != host && stream::index_of(address) == Some(index)).then_some(*address)
+        };
+        let Some(address) = self.streams.iter().find_map(here) else { return };
+        let Some((peer, there)) = self.streams.remove(&address) else { return };
+        let lost = |address| stream::index_of(&address).map(|index| StreamNews::Lost { index });
+        for (host, address) in [(host, address), (peer, there)] {
+            if let Some(news) = lost(address) {
+                assert_eq!(self.hosts[host].endpoint.handle_stream(news, self.now), None);
+            }
+        }
+        self.streams.remove(&there);
+        self.collect(peer);
+    }
+
     /// Takes what a host has to say.
     pub fn collect(&mut self, host: usize) {
         while let Some(job) = self.hosts[host].endpoint.poll_handshake_job() {
@@ -263,6 +292,12 @@ impl Net {
         }
         for (to, bytes) in batch.iter() {
             self.launch(Flying { from, to, bytes: bytes.to_vec() });
+        }
+        while let Some(order) = self.hosts[host].endpoint.poll_stream_order() {
+            if let StreamOrder::Close { index } = order {
+                self.cut(host, index);
+            }
+            self.hosts[host].orders.push(order);
         }
     }
 
