@@ -1,0 +1,263 @@
+//! A stream that carries frames: a socket, its TLS, and what has not come or gone whole.
+//!
+//! Reading, with room that all streams share: 1. what was left of the last record, and what the
+//! system has, up to [`READ_LEN`]; 2. records are opened, frames split off and handed over; 3. what
+//! is left is kept, less than a record and less than a frame.
+//!
+//! Writing: 1. frames gather; 2. they are sealed together, in records as large as may be, and
+//! written; 3. what the system does not take is kept, up to [`MAX_BACKLOG`], and while that is
+//! there frames are dropped, as by a queue of UDP that is full.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use rhumb_wire::stream::StreamFrame;
+
+use crate::counters::StreamCounters;
+use crate::tls::{State, Tls};
+
+/// A connection on which both ends have said their parameters.
+pub(crate) struct Stream {
+    pub(crate) socket: TcpStream,
+    /// In batches.
+    pub(crate) address: SocketAddr,
+    tls: Tls,
+    /// The longest PDU that we take.
+    most: usize,
+    /// The beginning of a TLS record.
+    record: Vec<u8>,
+    /// The beginning of a frame.
+    frame: Vec<u8>,
+    /// Frames that go with the next records.
+    gathered: Vec<u8>,
+    /// Sealed, and not taken by the system yet.
+    backlog: Vec<u8>,
+    /// Whether the poller was asked to say when it takes more.
+    pub(crate) is_waiting: bool,
+}
+
+/// Room that the streams of a thread share.
+#[derive(Default)]
+pub(crate) struct Room {
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    /// Empty, for frames to gather in.
+    spare: Vec<Vec<u8>>,
+}
+
+/// Why a stream is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The peer, or somebody on the way, has closed it, with or without a word.
+    Closed,
+    /// What came is nothing that a peer says.
+    Malformed,
+}
+
+impl Stream {
+    /// `record` and `data` have come already: sealed, and opened. `unsent` has to go first.
+    pub(crate) fn new(
+        socket: TcpStream,
+        address: SocketAddr,
+        tls: Tls,
+        most: usize,
+        (record, data): (Vec<u8>, Vec<u8>),
+        unsent: Vec<u8>,
+    ) -> Self {
+        let (frame, backlog, gathered) = (data, unsent, Vec::new());
+        Self { socket, address, tls, most, record, frame, gathered, backlog, is_waiting: false }
+    }
+
+    /// Reads what there is, up to a bound, and hands frames to `take`. Returns whether the system
+    /// may have more.
+    pub(crate) fn read(
+        &mut self,
+        room: &mut Room,
+        counters: &mut StreamCounters,
+        take: &mut dyn FnMut(StreamFrame<'_>),
+    ) -> Result<bool, Lost> {
+        let kept = self.record.len();
+        let len = kept + READ_LEN;
+        if room.incoming.len() < len {
+            room.incoming.resize(len, 0);
+        }
+        counters.receive_calls += 1;
+        let read = match self.socket.read(&mut room.incoming[kept..len]) {
+            Ok(0) => return Err(Lost::Closed),
+            Ok(read) => read,
+            Err(error) if is_for_later(&error) => return Ok(false),
+            Err(_) => return Err(Lost::Closed),
+        };
+        counters.received_bytes += read as u64;
+        room.incoming[..kept].copy_from_slice(&self.record);
+        self.record.clear();
+        self.open(&mut room.incoming[..kept + read], counters, take)?;
+        Ok(read == READ_LEN)
+    }
+
+    /// Hands over the frames that came with the handshake.
+    pub(crate) fn begin(
+        &mut self,
+        counters: &mut StreamCounters,
+        take: &mut dyn FnMut(StreamFrame<'_>),
+    ) -> Result<(), Lost> {
+        let early = std::mem::take(&mut self.frame);
+        split(&early, &mut self.frame, self.most, counters, take)?;
+        let mut record = std::mem::take(&mut self.record);
+        self.open(&mut record, counters, take)
+    }
+
+    /// Opens records, and keeps what is left of them.
+    fn open(
+        &mut self,
+        incoming: &mut [u8],
+        counters: &mut StreamCounters,
+        take: &mut dyn FnMut(StreamFrame<'_>),
+    ) -> Result<(), Lost> {
+        let Self { tls, most, frame, backlog, .. } = self;
+        let mut result = Ok(());
+        let mut data = |data: &[u8]| {
+            if result.is_ok() {
+                result = match frame.is_empty() {
+                    true => split(data, frame, *most, counters, take),
+                    false => {
+                        let mut whole = std::mem::take(frame);
+                        whole.extend_from_slice(data);
+                        split(&whole, frame, *most, counters, take)
+                    }
+                };
+            }
+        };
+        let (taken, state) = tls.advance(incoming, backlog, &mut data);
+        result?;
+        let left = &incoming[taken..];
+        match state {
+            Ok(State::Open) if left.len() <= MAX_RECORD_LEN => {
+                self.record.extend_from_slice(left);
+                Ok(())
+            }
+            Ok(State::Closed) => Err(Lost::Closed),
+            _ => Err(Lost::Malformed),
+        }
+    }
+
+    /// Takes a frame for the next records; whether there was room.
+    #[inline]
+    pub(crate) fn gather(&mut self, frame: StreamFrame<'_>, room: &mut Room) -> bool {
+        let has_room = self.backlog.len() + self.gathered.len() < MAX_BACKLOG;
+        if has_room {
+            if self.gathered.capacity() == 0 {
+                self.gathered = room.spare.pop().unwrap_or_default();
+            }
+            frame.emit(&mut self.gathered);
+        }
+        has_room
+    }
+
+    /// Seals what was gathered and writes what the system takes. Whether it has taken all.
+    pub(crate) fn write(
+        &mut self,
+        room: &mut Room,
+        counters: &mut StreamCounters,
+    ) -> Result<bool, Lost> {
+        let out = &mut room.outgoing;
+        out.clear();
+        // What waits goes first. Most of the time there is nothing, and nothing is copied.
+        let waits = !self.backlog.is_empty();
+        let target = if waits { &mut self.backlog } else { &mut *out };
+        if !self.gathered.is_empty() {
+            self.tls.seal(&self.gathered, target).map_err(|_| Lost::Closed)?;
+            self.gathered.clear();
+            if room.spare.len() < MAX_SPARE {
+                room.spare.push(std::mem::take(&mut self.gathered));
+            } else {
+                self.gathered = Vec::new();
+            }
+        }
+        let written = write_some(&mut self.socket, target, counters)?;
+        if waits && written == self.backlog.len() {
+            self.backlog = Vec::new();
+        } else if waits {
+            self.backlog.drain(..written);
+        } else {
+            self.backlog.extend_from_slice(&out[written..]);
+        }
+        Ok(self.backlog.is_empty())
+    }
+
+    /// Says the last words, if the system takes them now, and closes.
+    pub(crate) fn close(mut self, room: &mut Room, counters: &mut StreamCounters) {
+        if let Ok(true) = self.write(room, counters) {
+            room.outgoing.clear();
+            self.tls.close(&mut room.outgoing);
+            // Whether they are heard is the peer's affair.
+            let _ = write_some(&mut self.socket, &room.outgoing, counters);
+        }
+    }
+
+    /// Whether something waits for the system to take it.
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+}
+
+/// Hands over whole frames of `data`, and keeps the beginning of one in `rest`.
+fn split(
+    data: &[u8],
+    rest: &mut Vec<u8>,
+    most: usize,
+    counters: &mut StreamCounters,
+    take: &mut dyn FnMut(StreamFrame<'_>),
+) -> Result<(), Lost> {
+    let mut at = 0;
+    loop {
+        match StreamFrame::split(&data[at..], most) {
+            Ok(Some((frame, len))) => {
+                take(frame);
+                counters.received_frames += 1;
+                at += len;
+            }
+            Ok(None) => {
+                rest.extend_from_slice(&data[at..]);
+                return Ok(());
+            }
+            Err(_) => return Err(Lost::Malformed),
+        }
+    }
+}
+
+/// Writes as much as the system takes.
+fn write_some(
+    socket: &mut TcpStream,
+    bytes: &[u8],
+    counters: &mut StreamCounters,
+) -> Result<usize, Lost> {
+    let mut written = 0;
+    while written < bytes.len() {
+        counters.send_calls += 1;
+        match socket.write(&bytes[written..]) {
+            Ok(0) => return Err(Lost::Closed),
+            Ok(len) => written += len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_for_later(&error) => break,
+            Err(_) => return Err(Lost::Closed),
+        }
+    }
+    counters.sent_bytes += written as u64;
+    Ok(written)
+}
+
+/// Whether the system has nothing for us, or takes nothing, for now.
+pub(crate) fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// What may wait for a peer that does not read: 200 ms at 10 Mbit/s. What is kept longer is of no
+/// use to anybody, and whoever sends hears of a narrow way only by what is dropped.
+pub const MAX_BACKLOG: usize = 256 << 10;
+/// What is read at once: four records.
+const READ_LEN: usize = 64 << 10;
+/// RFC 8446, section 5.2, with the header.
+const MAX_RECORD_LEN: usize = 5 + (1 << 14) + 256;
+/// Buffers that are kept for frames to gather in: a batch seldom goes to more streams.
+const MAX_SPARE: usize = 16;

@@ -1,0 +1,66 @@
+//! A TLS stack that is not ours, by the specification alone: OpenSSL.
+
+#![allow(clippy::unwrap_used)] // A test may.
+
+use rhumb_link::Transport;
+use rhumb_trust::Identity;
+use rhumb_wire::Role;
+use rhumb_wire::stream::{StreamFrame, StreamParameters};
+
+use crate::client::{Client, USUAL};
+use crate::world::World;
+
+/// What it says of itself: 1,452 bytes.
+const PARAMETERS: [u8; 12] = [0, 10, b'R', b'P', 1, 1, 0, 0, 0, 0, 0x05, 0xAC];
+
+#[test]
+fn openssl_dials_and_pdus_go_both_ways() {
+    let mut world = World::new();
+    let identity = Identity::generate(Role::Node, 1).unwrap();
+    let mut client = Client::dial(world.listens, Some(&identity), &USUAL);
+    let len = StreamParameters::FRAME_LEN;
+    world.until("our parameters", |_| client.output().len() >= len);
+    assert_eq!(client.output(), PARAMETERS, "they are as its own: {}", client.errors());
+    assert!(world.ends[1].endpoint.session_of(&identity.name()).is_none(), "it may not want to");
+    client.say(&PARAMETERS);
+    // A PDU, a keep-alive, and a PDU that comes in two.
+    client.say(&[0, 6, 0x80, b'f', b'i', b'r', b's', b't', 0, 1, 0x80, 0, 7, 0x80, b's', b'e']);
+    world.until("a PDU", |it| !it.ends[1].received.is_empty());
+    client.say(b"cond");
+    world.until("another", |it| it.ends[1].received == [&b"first"[..], b"second"]);
+    let session = world.ends[1].endpoint.session_of(&identity.name()).unwrap();
+    let peer = world.ends[1].endpoint.peer(session).unwrap();
+    assert_eq!((peer.transport(), peer.initiator), (Transport::Tls, false));
+    let now = world.now();
+    world.ends[1].send(identity.name(), [&b"and back"[..]], now);
+    let mut expected = PARAMETERS.to_vec();
+    StreamFrame::Pdu(b"and back").emit(&mut expected);
+    world.until("our PDU", |_| client.output() == expected);
+    client.say(&[0, 1, 0xB0]);
+    world.until("closed", |it| it.ends[1].endpoint.session_of(&identity.name()).is_none());
+    world.until("and the connection with it", |_| client.is_over());
+}
+
+#[test]
+fn who_shows_no_name_or_speaks_something_else_gets_nowhere() {
+    let mut world = World::new();
+    let identity = Identity::generate(Role::Node, 1).unwrap();
+    let own = world.ends[1].identity.clone();
+    for (who, arguments) in [
+        (None, &USUAL[..]),
+        (Some(&identity), &["-tls1_2", "-alpn", "rhumb/1"]),
+        (Some(&identity), &["-tls1_3", "-alpn", "h2"]),
+        (Some(&identity), &["-tls1_3"]),
+        (Some(&*own), &USUAL),
+    ] {
+        let mut client = Client::dial(world.listens, who, arguments);
+        let before = world.ends[1].counters().handshakes_failed;
+        world.until("refused", |it| {
+            client.say(&PARAMETERS);
+            client.is_over() && it.ends[1].counters().handshakes_failed > before
+        });
+        assert_eq!(client.output(), [], "{arguments:?}");
+    }
+    assert_eq!(world.ends[1].counters().open, 0);
+    assert!(world.ends[1].events.is_empty());
+}
