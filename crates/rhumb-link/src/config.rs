@@ -31,6 +31,8 @@ pub struct Config {
     /// Whether whoever has the endpoint does the public-key work of handshakes that others begin
     /// on another thread: [`Endpoint::poll_handshake_job`](crate::Endpoint::poll_handshake_job).
     pub handshakes_elsewhere: bool,
+    /// Whether whoever has the endpoint takes bundles, which it then says to peers.
+    pub bundles: bool,
     /// Whether whoever has the endpoint carries streams, and does what
     /// [`Endpoint::poll_stream_order`](crate::Endpoint::poll_stream_order) says: attempts that
     /// nobody answers over UDP have one dialled beside them, and those of others are taken where
@@ -59,6 +61,7 @@ impl Default for Config {
             send_lane: 0,
             workers: 1,
             handshakes_elsewhere: false,
+            bundles: false,
             streams: false,
             udp_retry: DEFAULT_UDP_RETRY,
             limits: Limits::default(),

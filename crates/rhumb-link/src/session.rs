@@ -46,6 +46,8 @@ pub struct Peer {
     /// The largest datagram to send to it now, in bytes of UDP payload: as far as is known the path
     /// carries it, and it is no more than the peer receives.
     pub max_datagram_len: u16,
+    /// Whether it takes several PDUs in one datagram, as it says after each handshake.
+    pub takes_bundles: bool,
     /// Whether we began the newest handshake.
     pub initiator: bool,
     /// When the session began.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rhumb_wire::datagram::{LANES, RecordHeader, RecordKind, SessionIndex};
 
-use crate::endpoint::Opened;
+use crate::endpoint::{Opened, holds_pdus};
 use crate::lane::{SendLane, UnusedLane};
 use crate::lane_group::{LaneGroup, Place};
 use crate::lane_table::LaneTable;
@@ -45,6 +45,7 @@ struct Receiving {
 struct Sending {
     address: SocketAddr,
     max_datagram_len: u16,
+    takes_bundles: bool,
     /// Made at the first record.
     lane: Option<Box<SendLane>>,
     unused: Option<UnusedLane>,
@@ -65,6 +66,8 @@ pub(crate) enum Change {
     Address { session: SessionId, groups: ReceiveLanes, address: SocketAddr },
     /// The largest datagram to the peer is another.
     Size { session: SessionId, max_datagram_len: u16 },
+    /// The peer takes bundles.
+    Bundles { session: SessionId },
     /// The receiving lanes of one handshake are over.
     Forget { index: SessionIndex },
     /// The worker sends no more on this session.
@@ -79,6 +82,15 @@ pub struct OpenedElsewhere {
     pub(crate) newest: Option<u64>,
     /// Where in the datagram its plaintext ends.
     pub(crate) plaintext_end: usize,
+}
+
+impl OpenedElsewhere {
+    /// The same of one PDU of a bundle, which stands in a datagram of its own and ends there.
+    #[must_use]
+    pub fn part(self, plaintext_end: usize) -> Self {
+        let header = RecordHeader { kind: RecordKind::Pdu, ..self.header };
+        Self { header, plaintext_end, ..self }
+    }
 }
 
 /// What was opened and sealed since the last report.
@@ -136,7 +148,11 @@ impl WorkerLanes {
             Change::Send { session, address, max_datagram_len, lane } => {
                 let noted = self.send.get(session.0).is_some_and(|before| before.noted);
                 let unused = Some(lane);
-                let sending = Sending { address, max_datagram_len, lane: None, unused, noted };
+                // Whoever made the newest handshake says so again.
+                let takes_bundles = false;
+                let lane = None;
+                let sending =
+                    Sending { address, max_datagram_len, takes_bundles, lane, unused, noted };
                 self.send.put(session.0, sending);
                 self.sealed.reserve(self.send.len().saturating_sub(self.sealed.len()));
             }
@@ -153,6 +169,11 @@ impl WorkerLanes {
             Change::Size { session, max_datagram_len } => {
                 if let Some(sending) = self.send.get_mut(session.0) {
                     sending.max_datagram_len = max_datagram_len;
+                }
+            }
+            Change::Bundles { session } => {
+                if let Some(sending) = self.send.get_mut(session.0) {
+                    sending.takes_bundles = true;
                 }
             }
             Change::Forget { index } => {
@@ -191,8 +212,9 @@ impl WorkerLanes {
         }
         let newest = receiving.group.newest(header.index);
         let record = OpenedElsewhere { header, newest, plaintext_end: plaintext.end };
-        if header.kind == RecordKind::Pdu && from == receiving.address {
-            let opened = Opened { session: receiving.session, plaintext };
+        if from == receiving.address && holds_pdus(header.kind, &plaintext) {
+            let is_bundle = header.kind == RecordKind::Bundle;
+            let opened = Opened { session: receiving.session, plaintext, is_bundle };
             return Ok(Taken::Pdu(opened, record));
         }
         Ok(Taken::Rare(record))
@@ -211,14 +233,37 @@ impl WorkerLanes {
         buffer: &mut [u8],
         now: Instant,
     ) -> Result<SocketAddr, DropReason> {
-        let sealed = self.seal_record(session, buffer, now);
+        let sealed = self.seal_record(session, RecordKind::Pdu, buffer, now);
         sealed.map_err(|reason| self.drops.count(reason))
+    }
+
+    /// As [`WorkerLanes::seal`], of a [bundle](rhumb_wire::bundle), for a session that
+    /// [takes](WorkerLanes::bundle_room) them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn seal_bundle(
+        &mut self,
+        session: SessionId,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<SocketAddr, DropReason> {
+        let sealed = self.seal_record(session, RecordKind::Bundle, buffer, now);
+        sealed.map_err(|reason| self.drops.count(reason))
+    }
+
+    /// How large a datagram with a bundle may be; `None` when the peer does not take any.
+    #[inline]
+    pub fn bundle_room(&self, session: SessionId) -> Option<usize> {
+        let sending = self.send.get(session.0).filter(|it| it.takes_bundles)?;
+        Some(usize::from(sending.max_datagram_len))
     }
 
     #[inline]
     fn seal_record(
         &mut self,
         session: SessionId,
+        kind: RecordKind,
         buffer: &mut [u8],
         now: Instant,
     ) -> Result<SocketAddr, DropReason> {
@@ -233,7 +278,7 @@ impl WorkerLanes {
                 sending.lane.insert(unused.begin(now))
             }
         };
-        lane.seal(RecordKind::Pdu, buffer, now)?;
+        lane.seal(kind, buffer, now)?;
         if !sending.noted {
             sending.noted = true;
             self.sealed.push(session);
@@ -294,6 +339,7 @@ impl fmt::Debug for LaneUpdate {
             Change::Send { .. } => "Send(..)",
             Change::Address { .. } => "Address(..)",
             Change::Size { .. } => "Size(..)",
+            Change::Bundles { .. } => "Bundles(..)",
             Change::Forget { .. } => "Forget(..)",
             Change::Ended { .. } => "Ended(..)",
         })

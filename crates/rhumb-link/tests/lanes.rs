@@ -146,7 +146,7 @@ fn a_lane_moves_to_its_worker_once_and_is_nowhere_else() {
     assert_eq!(net.deliver(&flying), Err(DropReason::UnknownSession));
     let (taken, bytes) = workers.open(&net, 1, &flying);
     match taken {
-        Ok(Taken::Pdu(Opened { session, plaintext }, _)) => {
+        Ok(Taken::Pdu(Opened { session, plaintext, .. }, _)) => {
             assert_eq!((session, &bytes[plaintext]), (b, &b"for worker 1"[..]));
         }
         other => panic!("{other:?}"),

@@ -407,6 +407,7 @@ impl Driver {
         self.core.poll_transmit(&mut self.outgoing, now);
         let more_payloads =
             self.connections.lock().transmit(&mut self.core, &mut self.outgoing, now);
+        self.core.flush(&mut self.outgoing, now);
         if !self.outgoing.is_empty() {
             self.socket.send(&self.outgoing).map_err(End::Socket)?;
         }

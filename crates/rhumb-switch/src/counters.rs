@@ -11,6 +11,10 @@ pub struct Counters {
     pub forwarded_pdus: u64,
     /// Bytes of the datagrams they left in.
     pub forwarded_bytes: u64,
+    /// Of the PDUs, those that left together with others.
+    pub bundled_pdus: u64,
+    /// Datagrams that these left in.
+    pub bundles: u64,
     /// Copies of PDUs that went on by several ways, but for the first of each.
     pub copies: u64,
     /// NACKs made here.
@@ -71,6 +75,8 @@ impl Counters {
     pub(crate) fn add_worker(&mut self, other: &Self) {
         self.forwarded_pdus += other.forwarded_pdus;
         self.forwarded_bytes += other.forwarded_bytes;
+        self.bundled_pdus += other.bundled_pdus;
+        self.bundles += other.bundles;
         self.handed_over += other.handed_over;
         for (own, other) in self.drops.0.iter_mut().zip(&other.drops.0) {
             *own += other;
@@ -82,6 +88,17 @@ impl Counters {
     pub(crate) fn count_forwarded(&mut self, datagram_len: usize) {
         self.forwarded_pdus += 1;
         self.forwarded_bytes += datagram_len as u64;
+    }
+
+    /// So many PDUs went to their next hop, in one datagram of this length.
+    #[inline]
+    pub(crate) fn count_sealed(&mut self, datagram_len: usize, pdus: usize) {
+        self.count_forwarded(datagram_len);
+        if pdus > 1 {
+            self.forwarded_pdus += pdus as u64 - 1;
+            self.bundled_pdus += pdus as u64;
+            self.bundles += 1;
+        }
     }
 
     #[inline]

@@ -169,9 +169,13 @@ impl FastPath {
             return None;
         }
         match self.lanes.open(from, datagram, now.instant).ok()? {
+            Taken::Pdu(opened, record) if opened.is_bundle => {
+                self.hand_over(from, datagram, Some(record));
+                None
+            }
             Taken::Pdu(opened, record) => {
                 let next = self.look_up(from, datagram, (opened, record), Place::NOWHERE, now)?;
-                self.seal(next, datagram, now)
+                self.seal(next, datagram, 1, now)
             }
             Taken::Rare(record) => {
                 self.hand_over(from, datagram, Some(record));
@@ -343,10 +347,33 @@ impl Worker for FastPath {
     }
 
     #[inline]
-    fn seal(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
-        match self.lanes.seal(next, datagram, now.instant) {
+    fn bundle_room(&self, next: SessionId) -> Option<usize> {
+        self.lanes.bundle_room(next)
+    }
+
+    fn part(record: &Self::Record, plaintext_end: usize) -> Self::Record {
+        record.part(plaintext_end)
+    }
+
+    fn drop_bundle(&mut self) {
+        self.counters.count_drop(DropReason::MalformedPdu);
+    }
+
+    #[inline]
+    fn seal(
+        &mut self,
+        next: SessionId,
+        datagram: &mut [u8],
+        pdus: usize,
+        now: Now,
+    ) -> Option<SocketAddr> {
+        let sealed = match pdus {
+            1 => self.lanes.seal(next, datagram, now.instant),
+            _ => self.lanes.seal_bundle(next, datagram, now.instant),
+        };
+        match sealed {
             Ok(peer) => {
-                self.counters.count_forwarded(datagram.len());
+                self.counters.count_sealed(datagram.len(), pdus);
                 Some(peer)
             }
             Err(_) => {

@@ -10,13 +10,14 @@ use std::ops::Range;
 
 use rhumb_link::{Opened, SessionId};
 use rhumb_trust::Now;
-use rhumb_wire::Batch;
+use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::pdu::{Frame, decrement_ttl, relabel};
+use rhumb_wire::{Batch, bundle};
 
-use crate::Switch;
 use crate::border::is_stamped;
 use crate::flows::{Place, Ready, Sought};
 use crate::passes::{Worker, is_sealed, pass_batch};
+use crate::{DropReason, Switch};
 
 impl Switch {
     /// Turns received datagrams into datagrams to send: forwarded ones in their own slots,
@@ -43,6 +44,24 @@ impl Switch {
         self.forward_alone(opened, datagram, now)
     }
 
+    /// Forwards the PDUs of an opened bundle that is in no batch.
+    #[cold]
+    fn forward_bundle_alone(&mut self, opened: Opened, datagram: &[u8], now: Now) {
+        let bundle = &datagram[opened.plaintext];
+        let Ok(pdus) = bundle::pdus(bundle) else {
+            return self.plane.drop_pdu(DropReason::MalformedPdu);
+        };
+        for pdu in pdus {
+            let plaintext = RecordHeader::LEN..RecordHeader::LEN + pdu.len();
+            let mut alone = vec![0; pdu.len() + RECORD_OVERHEAD];
+            alone[plaintext.clone()].copy_from_slice(&bundle[pdu]);
+            let opened = Opened { session: opened.session, plaintext, is_bundle: false };
+            if let Some(peer) = self.forward_alone(opened, &mut alone, now) {
+                self.plane.queue(peer, &alone);
+            }
+        }
+    }
+
     /// Forwards an opened datagram that is in no batch. Returns where it goes, as it then stands.
     #[cold]
     pub(crate) fn forward_alone(
@@ -51,12 +70,16 @@ impl Switch {
         datagram: &mut [u8],
         now: Now,
     ) -> Option<SocketAddr> {
+        if opened.is_bundle {
+            self.forward_bundle_alone(opened, datagram, now);
+            return None;
+        }
         if is_stamped(&datagram[opened.plaintext.clone()]) {
             self.forward_stamped_alone(&opened, datagram, now);
             return None;
         }
         let next = self.handle_opened(datagram, opened, Place::NOWHERE, now)?;
-        self.plane.seal(next, datagram, now)
+        self.plane.seal(next, datagram, 1, now)
     }
 
     /// Readies an opened datagram for its next hop. Returns the session to seal it for, or, if it
@@ -156,9 +179,26 @@ impl Worker for Switch {
         }
     }
 
+    #[inline]
+    fn bundle_room(&self, next: SessionId) -> Option<usize> {
+        self.plane.bundle_room(next)
+    }
+
+    fn part((): &Self::Record, _: usize) -> Self::Record {}
+
+    fn drop_bundle(&mut self) {
+        self.plane.drop_pdu(DropReason::MalformedPdu);
+    }
+
     #[inline(always)] // As Plane::seal.
-    fn seal(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
-        self.plane.seal(next, datagram, now)
+    fn seal(
+        &mut self,
+        next: SessionId,
+        datagram: &mut [u8],
+        pdus: usize,
+        now: Now,
+    ) -> Option<SocketAddr> {
+        self.plane.seal(next, datagram, pdus, now)
     }
 
     fn handle_other(&mut self, from: SocketAddr, datagram: &mut [u8], now: Now) -> bool {

@@ -59,6 +59,7 @@ mod admit;
 mod answer;
 mod border;
 mod budgets;
+mod bundles;
 mod changes;
 mod config;
 mod control;

@@ -117,17 +117,23 @@ impl Plane {
         self.link.open(from, datagram, now.instant).ok()
     }
 
-    /// Seals a PDU in place for `next`. Returns where it goes, as it then stands.
+    /// Seals a PDU, or a bundle of so many, in place for `next`. Returns where it goes, as it then
+    /// stands.
     #[inline(always)] // 20 instructions a datagram: the address is copied once more otherwise.
     pub(crate) fn seal(
         &mut self,
         next: SessionId,
         datagram: &mut [u8],
+        pdus: usize,
         now: Now,
     ) -> Option<SocketAddr> {
-        match self.link.seal(next, datagram, now.instant) {
+        let sealed = match pdus {
+            1 => self.link.seal(next, datagram, now.instant),
+            _ => self.link.seal_bundle(next, datagram, now.instant),
+        };
+        match sealed {
             Ok(peer) => {
-                self.count_forwarded(datagram.len());
+                self.counters.count_sealed(datagram.len(), pdus);
                 Some(peer)
             }
             Err(_) => {
@@ -135,6 +141,12 @@ impl Plane {
                 None
             }
         }
+    }
+
+    /// How large a datagram with a bundle may be; `None` when the peer does not take any.
+    #[inline]
+    pub(crate) fn bundle_room(&self, next: SessionId) -> Option<usize> {
+        self.link.bundle_room(next)
     }
 
     /// The next hop of a PDU whose label is known, whose flow is current, and for which the next

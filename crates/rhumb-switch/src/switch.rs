@@ -69,6 +69,7 @@ impl Switch {
         now: Now,
     ) -> Result<Self, LinkError> {
         let mut link = config.link;
+        link.bundles = true;
         // Of nodes there are many, and they watch us.
         link.watch_peers = WatchPeers::Infrastructure;
         let endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;

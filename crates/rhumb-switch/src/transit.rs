@@ -251,7 +251,7 @@ impl Switch {
         self.handle_stamped(&mut batch, 0..1, &mut next_hops, now);
         let [Some(next)] = next_hops else { return };
         let datagram = batch.datagram_mut(0).1;
-        if let Some(peer) = self.plane.seal(next, datagram, now) {
+        if let Some(peer) = self.plane.seal(next, datagram, 1, now) {
             self.plane.queue(peer, datagram);
         }
     }

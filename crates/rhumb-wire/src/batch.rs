@@ -136,6 +136,32 @@ impl Batch {
         slot.len = slot.len.min(len);
     }
 
+    /// Puts `count` slots, without datagrams, in the place of slot `index`: those behind it move on.
+    /// Work: a step for each slot behind it.
+    ///
+    /// # Panics
+    /// When there is no slot `index`.
+    pub fn split(&mut self, index: usize, count: usize) {
+        let dropped = Slot { len: 0, ..self.slots[index] };
+        self.slots.splice(index..=index, std::iter::repeat_n(dropped, count));
+    }
+
+    /// Gives slot `index` a datagram of `len` bytes that stands apart from what it had, for the
+    /// caller to fill, in [`Batch::arena_mut`]. Returns where.
+    ///
+    /// # Panics
+    /// When there is no slot `index`.
+    pub fn replace(&mut self, index: usize, len: usize) -> Range<usize> {
+        let offset = self.tail;
+        self.tail += len;
+        if self.arena.len() < self.tail {
+            self.arena.resize(self.tail, 0);
+        }
+        let slot = &mut self.slots[index];
+        (slot.offset, slot.len) = (offset, len);
+        offset..self.tail
+    }
+
     /// Where in [`Batch::arena_mut`] the datagram of slot `index` stands.
     ///
     /// # Panics

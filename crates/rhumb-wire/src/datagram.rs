@@ -145,6 +145,7 @@ impl RecordHeader {
             RecordKind::Pdu => 0x8000_0000,
             RecordKind::Close => 0xB000_0000,
             RecordKind::Path => 0xD000_0000,
+            RecordKind::Bundle => 0xE000_0000,
         };
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&(kind | self.index.0).to_be_bytes());
@@ -162,6 +163,8 @@ pub enum RecordKind {
     Close,
     /// A [`PathMessage`].
     Path,
+    /// PDUs in a [bundle](crate::bundle), or nothing: the sender takes bundles.
+    Bundle,
 }
 
 impl RecordKind {
@@ -172,6 +175,7 @@ impl RecordKind {
             0x8 => Some(Self::Pdu),
             0xB => Some(Self::Close),
             0xD => Some(Self::Path),
+            0xE => Some(Self::Bundle),
             _ => None,
         }
     }
@@ -392,7 +396,8 @@ mod tests {
     proptest! {
         #[test]
         fn records_round_trip(kind in 0..3usize, index in 0..=SessionIndex::MAX, epoch: u16, number in 0..=Counter::MAX_PACKET_NUMBER) {
-            let kind = [RecordKind::Pdu, RecordKind::Close, RecordKind::Path][kind];
+            let kind =
+                [RecordKind::Pdu, RecordKind::Close, RecordKind::Path, RecordKind::Bundle][kind];
             let header = RecordHeader { kind, index: SessionIndex(index), counter: Counter::new(epoch, number) };
             let mut bytes = header.emit().to_vec();
             prop_assert_eq!(Datagram::parse(&bytes), Err(WireError::Truncated));

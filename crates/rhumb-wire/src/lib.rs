@@ -25,6 +25,7 @@
 
 pub mod accept;
 pub mod batch;
+pub mod bundle;
 pub mod certificate;
 pub mod datagram;
 pub mod discovery;

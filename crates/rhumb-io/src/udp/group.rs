@@ -88,16 +88,17 @@ pub(crate) struct Instruction {
 /// The program that says which of `count` sockets a datagram goes to. Its offset 0 is
 /// the datagram's first byte; one that is too short goes to socket 0, for so the
 /// system ends a program that reads beyond the end.
-fn program(count: u32) -> [Instruction; 10] {
+fn program(count: u32) -> [Instruction; 11] {
     let step = |code, operand| Instruction { code, then: 0, otherwise: 0, operand };
     let is = |kind, then, otherwise| Instruction { code: IS_EQUAL, then, otherwise, operand: kind };
     [
-        // A sealed datagram: its first half byte is 8, B or D.
+        // A sealed datagram: its first half byte is 8, B, D or E.
         step(LOAD_BYTE, 0),
         step(AND, 0xF0),
-        is(0x80, 3, 0),
-        is(0xB0, 2, 0),
-        is(0xD0, 1, 0),
+        is(0x80, 4, 0),
+        is(0xB0, 3, 0),
+        is(0xD0, 2, 0),
+        is(0xE0, 1, 0),
         step(RETURN, 0),
         // The lane is the low three bits of the four bytes of kind and index.
         step(LOAD_BYTE, 3),

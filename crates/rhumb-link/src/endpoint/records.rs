@@ -23,6 +23,15 @@ pub struct Opened {
     /// Where in the datagram the plaintext stands. Empty: a keep-alive, a close or a path message,
     /// with which there is nothing to do.
     pub plaintext: Range<usize>,
+    /// Whether it is a [bundle](rhumb_wire::bundle) of PDUs, and not one PDU.
+    pub is_bundle: bool,
+}
+
+impl Opened {
+    /// Of a record with which there is nothing to do.
+    pub(super) fn nothing(session: SessionId) -> Self {
+        Self { session, plaintext: NOTHING, is_bundle: false }
+    }
 }
 
 impl Endpoint {
@@ -66,6 +75,28 @@ impl Endpoint {
         }
     }
 
+    /// As [`Endpoint::seal`], of a [bundle](rhumb_wire::bundle), for a session that
+    /// [takes](Endpoint::bundle_room) them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn seal_bundle(
+        &mut self,
+        session: SessionId,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<SocketAddr, DropReason> {
+        let sealed = self.seal_record(session, RecordKind::Bundle, buffer, now);
+        sealed.map_err(|reason| self.drops.count(reason))
+    }
+
+    /// How large a datagram with a bundle may be; `None` when the peer does not take any.
+    #[inline]
+    pub fn bundle_room(&self, session: SessionId) -> Option<usize> {
+        let peer = self.sessions.get(session.0).map(|session| &session.peer)?;
+        peer.takes_bundles.then_some(usize::from(peer.max_datagram_len))
+    }
+
     #[inline]
     fn open_record(
         &mut self,
@@ -76,12 +107,15 @@ impl Endpoint {
         let header = RecordHeader::parse(datagram).map_err(|_| DropReason::Malformed)?;
         let entry = self.lanes.get_mut(header.index).ok_or(DropReason::UnknownSession)?;
         let plaintext = entry.group.open(header, datagram, now)?;
-        let usual = header.kind == RecordKind::Pdu
+        let usual = holds_pdus(header.kind, &plaintext)
             && entry.confirmed
             && from == entry.address
             && !entry.dozes;
+        let is_bundle = header.kind == RecordKind::Bundle;
         match entry.session {
-            Some(session) if usual => Ok(Opened { session, plaintext }),
+            Some(session) if usual && (self.config.bundles || !is_bundle) => {
+                Ok(Opened { session, plaintext, is_bundle })
+            }
             _ => self.handle_rare(from, header, &datagram[..plaintext.end], now),
         }
     }
@@ -107,7 +141,7 @@ impl Endpoint {
                 return Err(DropReason::StaleClose);
             }
             self.end(session, CloseReason::PeerClosed);
-            return Ok(Opened { session, plaintext: NOTHING });
+            return Ok(Opened::nothing(session));
         }
         let elsewhere = self.sessions.get(session.0).is_some_and(|it| it.peer.address != from);
         let challenge = if elsewhere {
@@ -117,17 +151,35 @@ impl Endpoint {
             None
         };
         let plaintext = RecordHeader::LEN..opened.len();
-        if header.kind == RecordKind::Pdu {
+        if matches!(header.kind, RecordKind::Pdu | RecordKind::Bundle) {
             self.wake_watch(session, now);
             if challenge.is_some() {
                 let message = PathMessage { challenge, answer: None };
                 self.send_path_message(session, from, message, now);
             }
-            return Ok(Opened { session, plaintext });
+            let is_bundle = header.kind == RecordKind::Bundle;
+            if is_bundle && plaintext.is_empty() {
+                self.note_takes_bundles(session, header.index);
+                return Ok(Opened::nothing(session));
+            }
+            return match is_bundle && !self.config.bundles {
+                true => Err(DropReason::Malformed),
+                false => Ok(Opened { session, plaintext, is_bundle }),
+            };
         }
         let message = PathMessage::parse(&opened[plaintext]).map_err(|_| DropReason::Malformed)?;
         self.handle_path_message(session, header, from, message, challenge, now);
-        Ok(Opened { session, plaintext: NOTHING })
+        Ok(Opened::nothing(session))
+    }
+
+    /// The peer says that it takes bundles. Under older keys that was said by somebody who may have
+    /// been replaced.
+    fn note_takes_bundles(&mut self, id: SessionId, index: SessionIndex) {
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
+        if self.config.bundles && index.base() == session.receive.newest {
+            session.peer.takes_bundles = true;
+            self.sharing.takes_bundles(id);
+        }
     }
 
     /// Whether a lane is the one the peer sends on, as far as we know: a close on another is from
@@ -181,13 +233,13 @@ impl Endpoint {
     ) -> Result<SocketAddr, DropReason> {
         let session = self.sessions.get_mut(id.0).ok_or(DropReason::StaleSession)?;
         // A path message may be larger: that is how a larger size is found to get through.
-        if buffer.len() > usize::from(session.peer.max_datagram_len) && kind == RecordKind::Pdu {
+        if buffer.len() > usize::from(session.peer.max_datagram_len) && kind != RecordKind::Path {
             return Err(DropReason::TooBig);
         }
         match session.send.seal(kind, buffer, now) {
             Ok(()) => {
                 let address = session.peer.address;
-                if session.dozes && kind == RecordKind::Pdu {
+                if session.dozes && matches!(kind, RecordKind::Pdu | RecordKind::Bundle) {
                     self.wake_watch(id, now);
                 }
                 Ok(address)
@@ -203,6 +255,15 @@ impl Endpoint {
     /// Queues an empty record: the peer learns that we are there, and that we have its parameters.
     pub(super) fn send_keep_alive(&mut self, session: SessionId, now: Instant) {
         self.send_empty(session, RecordKind::Pdu, now);
+        self.say_takes_bundles(session, now);
+    }
+
+    /// Queues an empty bundle, if we take bundles: whoever knows none drops it unopened.
+    pub(super) fn say_takes_bundles(&mut self, id: SessionId, now: Instant) {
+        let is_on_stream = self.sessions.get(id.0).is_some_and(|it| it.stream.is_some());
+        if self.config.bundles && !is_on_stream {
+            self.send_empty(id, RecordKind::Bundle, now);
+        }
     }
 
     /// Queues a close. If it is lost, the peer finds out by our silence.
@@ -222,6 +283,12 @@ impl Endpoint {
             session.own_records += 1;
         }
     }
+}
+
+/// Whether a record is for whoever opens it, and not for the link alone.
+#[inline]
+pub(crate) fn holds_pdus(kind: RecordKind, plaintext: &Range<usize>) -> bool {
+    kind == RecordKind::Pdu || kind == RecordKind::Bundle && !plaintext.is_empty()
 }
 
 /// Of a record that is not for whoever opens it.

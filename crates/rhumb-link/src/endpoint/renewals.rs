@@ -42,6 +42,7 @@ impl Endpoint {
             at: exchange.address,
             max_datagram_len: parameters.max_datagram_len.min(self.config.max_datagram_len),
             initiator: exchange.is_client(),
+            takes_bundles: false,
             established_at: now,
             renewed_at: now,
         };
@@ -132,11 +133,14 @@ impl Endpoint {
         match &mut exchange.progress {
             Progress::Established { session, .. } => self.send_keep_alive(*session, now),
             Progress::Greeting(renewal) => {
-                let mut buffer = [0; RECORD_OVERHEAD];
-                match renewal.send.seal(RecordKind::Pdu, &mut buffer, now) {
-                    Ok(()) => self.outgoing.push(exchange.address, &buffer),
-                    Err(reason) => {
-                        self.drops.count(reason);
+                let also = self.config.bundles.then_some(RecordKind::Bundle);
+                for kind in [Some(RecordKind::Pdu), also].into_iter().flatten() {
+                    let mut buffer = [0; RECORD_OVERHEAD];
+                    match renewal.send.seal(kind, &mut buffer, now) {
+                        Ok(()) => self.outgoing.push(exchange.address, &buffer),
+                        Err(reason) => {
+                            self.drops.count(reason);
+                        }
                     }
                 }
             }

@@ -57,6 +57,13 @@ impl Sharing {
         }
     }
 
+    /// The peer of a session takes bundles.
+    pub(super) fn takes_bundles(&mut self, session: SessionId) {
+        for worker in self.others() {
+            self.push(worker, Change::Bundles { session });
+        }
+    }
+
     /// A session is over.
     pub(super) fn ended(&mut self, session: SessionId) {
         for worker in self.others() {
@@ -115,7 +122,8 @@ impl Endpoint {
         let opened = datagram.get(..record.plaintext_end).ok_or(DropReason::Malformed)?;
         match entry.session {
             Some(session) if header.kind == RecordKind::Pdu && from == entry.address => {
-                Ok(Opened { session, plaintext: RecordHeader::LEN..opened.len() })
+                let plaintext = RecordHeader::LEN..opened.len();
+                Ok(Opened { session, plaintext, is_bundle: false })
             }
             _ => self.handle_rare(from, header, opened, now),
         }

@@ -51,7 +51,8 @@ impl Endpoint {
         }
     }
 
-    /// Sends a challenge in a datagram of `len` bytes, or of as many as it needs.
+    /// Sends a challenge in a datagram of `len` bytes, or of as many as it needs. With it goes that
+    /// we take bundles, since keep-alives are for sessions that are idle.
     fn send_size_probe(&mut self, id: SessionId, len: usize, challenge: NonZeroU64, now: Instant) {
         let message = PathMessage { challenge: Some(challenge), answer: None };
         let mut buffer = vec![0; len.max(RECORD_OVERHEAD + PathMessage::LEN)];
@@ -68,5 +69,6 @@ impl Endpoint {
         if let Some(watch) = &mut session.watch {
             watch.sealed_one_of_ours();
         }
+        self.say_takes_bundles(id, now);
     }
 }

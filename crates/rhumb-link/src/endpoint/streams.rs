@@ -16,7 +16,6 @@ use rhumb_wire::Name;
 use rhumb_wire::datagram::{AEAD_TAG_LEN, RecordHeader, RecordKind, SessionIndex};
 use rhumb_wire::stream;
 
-use super::records::NOTHING;
 use super::{Endpoint, Event, Opened};
 use crate::exchange::Exchange;
 use crate::lane_group::LaneGroup;
@@ -68,19 +67,19 @@ impl Endpoint {
         }
         let is_newest = from == entry.address;
         if header.kind == RecordKind::Pdu && is_newest {
-            return Ok(Opened { session, plaintext });
+            return Ok(Opened { session, plaintext, is_bundle: false });
         }
         if self.is_from_former(session, index, from, now) {
             return Err(DropReason::FormerProcess);
         }
         match header.kind {
-            RecordKind::Pdu => Ok(Opened { session, plaintext }),
+            RecordKind::Pdu => Ok(Opened { session, plaintext, is_bundle: false }),
             RecordKind::Close if self.sends_on(session, index) => {
                 self.end(session, CloseReason::PeerClosed);
-                Ok(Opened { session, plaintext: NOTHING })
+                Ok(Opened::nothing(session))
             }
             RecordKind::Close => Err(DropReason::StaleClose),
-            RecordKind::Path => Err(DropReason::Malformed),
+            RecordKind::Path | RecordKind::Bundle => Err(DropReason::Malformed),
         }
     }
 
@@ -224,6 +223,7 @@ impl Endpoint {
             address,
             at: dial.map_or(remote, |dial| dial.address),
             max_datagram_len: max_datagram_len.min(self.config.max_datagram_len),
+            takes_bundles: false,
             initiator,
             established_at: now,
             renewed_at: now,

@@ -23,6 +23,7 @@ mod jitter;
 mod labels;
 mod lease;
 mod membership;
+mod outbox;
 mod path_limits;
 mod pending;
 mod receive;
@@ -39,9 +40,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
+use rhumb_link::{Endpoint, LinkError, WatchPeers};
 use rhumb_trust::{Access, AdCert, Identity, Now};
-use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD};
 use rhumb_wire::discovery::Discovery;
 use rhumb_wire::group::Part;
 use rhumb_wire::nack::Reason;
@@ -61,6 +62,7 @@ use groups::Groups;
 use jitter::Jitter;
 use labels::{Flow, Labels};
 use membership::Membership;
+use outbox::Outbox;
 use pending::{PendingPdus, Settled};
 use receive::ArrivedAt;
 use services::Services;
@@ -88,6 +90,7 @@ pub struct Core {
     arrivals: Vec<ArrivedAt>,
     events: VecDeque<Event>,
     drops: Drops,
+    outbox: Outbox,
     traffic: Traffic,
     /// Where PDUs without a copy are put together.
     scratch: Vec<u8>,
@@ -127,6 +130,7 @@ impl Core {
         let mut link = rhumb_link::Config::default();
         link.max_datagram_len = config.max_datagram_len;
         link.accept = false;
+        link.bundles = true;
         if config.watch_router {
             link.watch_peers = WatchPeers::Everybody;
         }
@@ -156,6 +160,7 @@ impl Core {
             arrivals: Vec::new(),
             events: VecDeque::new(),
             drops: Drops::default(),
+            outbox: Outbox::default(),
             traffic: Traffic::default(),
             scratch: Vec::new(),
         })
@@ -204,33 +209,45 @@ impl Core {
         self.inquire(out, now);
         let Some(session) = self.membership.session() else { return };
         while let Some((session, pdu)) = self.membership.poll_transmit(now.instant) {
-            seal(&mut self.endpoint, &mut self.drops, session, [&[], pdu], out, now.instant);
+            let link = (&mut self.endpoint, &mut self.drops);
+            self.outbox.push(link, session, [&[], pdu], out, now.instant);
         }
         if self.membership.joined().is_none() {
-            return;
+            return self.flush(out, now);
         }
         while let Some(pdu) = self.services.poll_transmit(session, now.instant) {
-            seal(&mut self.endpoint, &mut self.drops, session, [&[], pdu], out, now.instant);
+            let link = (&mut self.endpoint, &mut self.drops);
+            self.outbox.push(link, session, [&[], pdu], out, now.instant);
         }
         let Self { groups, endpoint, tags, jitter, .. } = self;
         let mut turn = Turn { endpoint, tags, jitter, now };
         while let Some(request) = groups.poll_transmit(self.name, &mut turn) {
-            seal(turn.endpoint, &mut self.drops, session, [&[], &request], out, now.instant);
+            let link = (&mut *turn.endpoint, &mut self.drops);
+            self.outbox.push(link, session, [&[], &request], out, now.instant);
         }
         while let Some(answer) = self.answers.pop_front() {
-            seal(&mut self.endpoint, &mut self.drops, session, [&[], &answer], out, now.instant);
+            let link = (&mut self.endpoint, &mut self.drops);
+            self.outbox.push(link, session, [&[], &answer], out, now.instant);
         }
-        let (endpoint, drops, labels) = (&mut self.endpoint, &mut self.drops, &self.labels);
+        let Self { endpoint, drops, labels, outbox, .. } = self;
         let transmitted = self.pending.transmit(now.instant, MAX_TRANSMIT, |pdu| {
+            let link = (&mut *endpoint, &mut *drops);
             match labelled(labels, pdu) {
                 Some((header, data)) => {
-                    seal(endpoint, drops, session, [&header, data], out, now.instant)
+                    outbox.push(link, session, [&header, data], out, now.instant)
                 }
-                None => seal(endpoint, drops, session, [&[], pdu], out, now.instant),
+                None => outbox.push(link, session, [&[], pdu], out, now.instant),
             };
         });
         self.traffic.sent += transmitted.first as u64;
         self.traffic.resent += transmitted.resent as u64;
+        self.flush(out, now);
+    }
+
+    /// Appends what waits for others to share its datagram: to be called when nothing more is
+    /// coming, before `out` is sent.
+    pub fn flush(&mut self, out: &mut Batch, now: Now) {
+        self.outbox.flush((&mut self.endpoint, &mut self.drops), out, now.instant);
     }
 
     /// A query to send to every link of this host ([`crate::discovery::Links`]), when it is time
@@ -472,34 +489,6 @@ fn labelled<'a>(labels: &Labels, pdu: &'a [u8]) -> Option<([u8; LabelledHeader::
     let label = labels.of(&Flow { from: pdu.source(), to: pdu.destination() })?;
     let header = LabelledHeader { action: pdu.action(), ttl: pdu.ttl(), tag: pdu.tag(), label };
     Some((header.emit_before(pdu.data()).ok()?, pdu.data()))
-}
-
-/// Appends the datagram that carries the PDU of these parts over `session`; says whether it did.
-fn seal<const N: usize>(
-    endpoint: &mut Endpoint,
-    drops: &mut Drops,
-    session: SessionId,
-    parts: [&[u8]; N],
-    out: &mut Batch,
-    now: Instant,
-) -> bool {
-    let Some(address) = endpoint.peer(session).map(|peer| peer.address) else {
-        drops.count(DropReason::NotSealed);
-        return false;
-    };
-    let len = parts.iter().map(|part| part.len()).sum::<usize>();
-    let datagram = out.push_with(address, len + RECORD_OVERHEAD);
-    let mut at = RecordHeader::LEN;
-    for part in parts {
-        datagram[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    let sealed = endpoint.seal(session, datagram, now).is_ok();
-    if !sealed {
-        out.drop_datagram(out.len() - 1);
-        drops.count(DropReason::NotSealed);
-    }
-    sealed
 }
 
 /// PDUs that one [`Core::poll_transmit`] appends at most.

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Instant;
 
+use rhumb_link::SessionId;
 use rhumb_trust::Now;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::datagram::Datagram;
@@ -17,7 +18,7 @@ use rhumb_wire::group::GroupAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::pdu::{Frame, LabelledHeader, LabelledPdu};
-use rhumb_wire::{Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, bundle};
 
 use super::labels::Flow;
 use super::membership::Membership;
@@ -102,14 +103,35 @@ impl Core {
         // first record, comes before what was sealed.
         self.handle_link_events(now);
         let plaintext = opened.plaintext;
-        if self.membership.session() != Some(opened.session) {
+        if !opened.is_bundle {
+            return self.handle_frame(opened.session, (slot, datagram), plaintext, now);
+        }
+        let begin = plaintext.start;
+        let pdus = bundle::pdus(&datagram[plaintext]).map_err(|_| DropReason::Malformed)?;
+        for pdu in pdus {
+            let pdu = begin + pdu.start..begin + pdu.end;
+            if let Err(reason) = self.handle_frame(opened.session, (slot, datagram), pdu, now) {
+                self.drops.count(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the PDU that stands in a part of an opened datagram.
+    fn handle_frame(
+        &mut self,
+        session: SessionId,
+        (slot, datagram): (usize, &[u8]),
+        pdu: Range<usize>,
+        now: Now,
+    ) -> Result<(), DropReason> {
+        if self.membership.session() != Some(session) {
             return Err(DropReason::OtherSession);
         }
-        self.labels.keep_to(opened.session);
-        let bytes = &datagram[plaintext.clone()];
-        match Frame::parse(bytes).map_err(|_| DropReason::Malformed)? {
-            Frame::Full(pdu) => self.handle_pdu(&pdu, slot, plaintext.start, now),
-            Frame::Labelled(pdu) => self.handle_labelled(&pdu, slot, plaintext.start, now),
+        self.labels.keep_to(session);
+        match Frame::parse(&datagram[pdu.clone()]).map_err(|_| DropReason::Malformed)? {
+            Frame::Full(parsed) => self.handle_pdu(&parsed, slot, pdu.start, now),
+            Frame::Labelled(parsed) => self.handle_labelled(&parsed, slot, pdu.start, now),
         }
     }
 

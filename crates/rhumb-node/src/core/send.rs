@@ -12,7 +12,7 @@ use rhumb_wire::{Action, Batch, Name, PduHeader};
 use super::event::{Event, Evidence, SendFailure};
 use super::labels::Flow;
 use super::pending::{PendingKind, Settled};
-use super::{Core, MAX_TRANSMIT, seal};
+use super::{Core, MAX_TRANSMIT};
 use crate::SendError;
 
 impl Core {
@@ -93,11 +93,14 @@ impl Core {
         out: &mut Batch,
         now: Now,
     ) -> Result<(), SendError> {
-        self.send_unkept_as(self.name, to, [&[], payload], out, now)
+        self.send_unkept_as(self.name, to, [&[], payload], out, now)?;
+        self.flush(out, now);
+        Ok(())
     }
 
     /// As [`Core::send_unkept`], in the name of `from`: this node's own or one that it serves. The
-    /// header of the payload and its body may stand apart.
+    /// header of the payload and its body may stand apart. It may wait to share its datagram with
+    /// others, until [`Core::flush`].
     ///
     /// # Errors
     /// As [`Core::send_unkept`], and [`SendError::NotServed`].
@@ -124,14 +127,16 @@ impl Core {
                 let header = LabelledHeader { action: named.action, ttl: named.ttl, tag, label };
                 let header = header.emit_before_bytes(len).expect(DATAGRAM_FITS);
                 let parts = [&header, head, body];
-                seal(&mut self.endpoint, &mut self.drops, session, parts, out, now.instant)
+                let link = (&mut self.endpoint, &mut self.drops);
+                self.outbox.push(link, session, parts, out, now.instant)
             }
             None => {
                 let payload = [head, body].concat();
                 self.scratch.clear();
                 named.emit(&payload, &[], &mut self.scratch).expect(DATAGRAM_FITS);
                 let parts = [&[], &self.scratch[..]];
-                seal(&mut self.endpoint, &mut self.drops, session, parts, out, now.instant)
+                let link = (&mut self.endpoint, &mut self.drops);
+                self.outbox.push(link, session, parts, out, now.instant)
             }
         };
         if sealed {
@@ -177,7 +182,8 @@ impl Core {
             let mut ping = Vec::with_capacity(PduHeader::LEN);
             let header = PduHeader { tag, ..PduHeader::new(Action::Ping, self.name, to) };
             header.emit(&[], &[], &mut ping).expect(DATAGRAM_FITS);
-            seal(&mut self.endpoint, &mut self.drops, session, [&[], &ping], out, now.instant);
+            let link = (&mut self.endpoint, &mut self.drops);
+            self.outbox.push(link, session, [&[], &ping], out, now.instant);
         }
     }
 

@@ -106,6 +106,8 @@ fn metrics(status: &Status) -> Vec<Reading> {
     let mut metrics = vec![
         FORWARDED_PDUS.is(counters.forwarded_pdus),
         FORWARDED_BYTES.is(counters.forwarded_bytes),
+        BUNDLED_PDUS.is(counters.bundled_pdus),
+        BUNDLES.is(counters.bundles),
         NACKS.is(counters.nacks),
         RIB_REQUESTS.is(counters.rib_requests),
         RIB_ANSWERS_REFUSED.is(counters.rib_answers_refused),
@@ -166,6 +168,14 @@ const WORKER_LABELS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 /// Load by bytes.
 const FORWARDED_BYTES: Metric =
     Metric::counter("rhumb_switch_forwarded_bytes_total", "Bytes forwarded.");
+/// Of all PDUs those that were small, and had company.
+const BUNDLED_PDUS: Metric = Metric::counter(
+    "rhumb_switch_bundled_pdus_total",
+    "PDUs forwarded in one datagram with others.",
+);
+/// [`BUNDLED_PDUS`] by this is how many went together.
+const BUNDLES: Metric =
+    Metric::counter("rhumb_switch_bundles_total", "Datagrams with several PDUs.");
 /// Grows with new flows; a steady high rate is a misconfigured sender, a lost route or an attack.
 const NACKS: Metric = Metric::counter("rhumb_switch_sent_nacks_total", "NACKs made here.");
 /// Grows with names asked for the first time; compare with
