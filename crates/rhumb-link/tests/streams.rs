@@ -214,9 +214,8 @@ fn a_session_leaves_its_stream_when_udp_works_again_and_nothing_is_lost() {
     world.net.run(Duration::from_millis(100));
     assert_eq!((world.transport(0), world.transport(1)), (Transport::Udp, Transport::Udp));
     assert_eq!((world.net.session(0, 1), world.net.session(1, 0)), (a, b), "it is the same one");
-    for host in 0..2 {
-        assert_eq!(world.net.hosts[host].received.len(), sent[host], "{:?}", world.net.drops(host));
-    }
+    let received = [0, 1].map(|host| world.net.hosts[host].received.len());
+    assert_eq!(received, sent, "{:?} {:?}", world.net.drops(0), world.net.drops(1));
     // The stream goes when nothing has come on it for a while, at both ends, and nobody minds.
     world.net.run(Duration::from_secs(30));
     assert!(world.net.streams.is_empty());

@@ -6,11 +6,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_io::udp::Ready;
 use rhumb_io::{Backend, Counters, PacketIo, SendReport, Wake};
-use rhumb_link::{Endpoint, StreamNews, StreamOrder};
+use rhumb_link::{Endpoint, LinkError, StreamNews, StreamOrder};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::{Batch, stream};
 
@@ -39,6 +40,8 @@ impl OnStreams for Endpoint {
 pub struct Carrier {
     io: Backend,
     streams: Option<Box<Streams>>,
+    /// To start them with when the first is to be dialled.
+    later: Option<Box<Later>>,
     /// Whether the streams have their turn before the socket.
     streams_next: bool,
     /// Whether the last receive took all that waited in the socket, and in the streams.
@@ -48,21 +51,34 @@ pub struct Carrier {
 impl Carrier {
     /// Datagrams alone.
     pub fn new(io: impl Into<Backend>) -> Self {
-        Self { io: io.into(), streams: None, streams_next: false, drained: [false; 2] }
+        Self { io: io.into(), streams: None, later: None, streams_next: false, drained: [false; 2] }
     }
 
-    /// Carries streams beside from now on, which prove `identity`. `wake` ends
-    /// [`Carrier::wait`] when there is news.
+    /// Carries streams beside from now on, which prove `identity`. `wake` ends [`Carrier::wait`]
+    /// when there is news. Where nobody dials in, there is no thread for them before one is to be
+    /// dialled.
     ///
     /// # Errors
     /// When the key will not do, or the system gives no thread.
     pub fn carry_streams(
         &mut self,
-        identity: &Identity,
+        identity: Arc<Identity>,
         settings: Settings,
         wake: Wake,
     ) -> Result<(), StreamError> {
-        self.streams = Some(Box::new(Streams::start(identity, settings, wake)?));
+        let starts_now = settings.listening.is_some();
+        self.later = Some(Box::new(Later { identity, settings, wake, shown: None }));
+        if starts_now { self.start() } else { Ok(()) }
+    }
+
+    fn start(&mut self) -> Result<(), StreamError> {
+        let Some(later) = self.later.take() else { return Ok(()) };
+        let Later { identity, settings, wake, shown } = *later;
+        let mut streams = Streams::start(&identity, settings, wake)?;
+        if let Some(shown) = shown {
+            streams.obey(shown);
+        }
+        self.streams = Some(Box::new(streams));
         Ok(())
     }
 
@@ -145,9 +161,9 @@ impl Carrier {
     /// Tells `links` what happened to streams, and does what it wants; to be called when what it
     /// had to send before was sent. Whether it was told anything, so that it may have more.
     pub fn meet(&mut self, links: &mut impl OnStreams, now: Now) -> bool {
-        let Some(streams) = &mut self.streams else { return false };
         let mut told = false;
         for _ in 0..NEWS_A_TURN {
+            let Some(streams) = &mut self.streams else { break };
             let Some((news, pending)) = streams.poll_news() else { break };
             told = true;
             let address = links.handle_stream(news, now);
@@ -158,9 +174,33 @@ impl Carrier {
             }
         }
         while let Some(order) = links.poll_stream_order() {
-            streams.obey(order);
+            if let Some(news) = self.obey(order) {
+                told = true;
+                links.handle_stream(news, now);
+            }
         }
         told
+    }
+
+    /// Does what the endpoint wants. What there is to tell at once, if it cannot.
+    fn obey(&mut self, order: StreamOrder) -> Option<StreamNews> {
+        if let (Some(later), StreamOrder::Show { .. }) = (&mut self.later, &order) {
+            later.shown = Some(order);
+            return None;
+        }
+        if matches!(order, StreamOrder::Dial { .. })
+            && let Err(error) = self.start()
+        {
+            tracing::warn!(%error, "links go over UDP and nothing else");
+        }
+        match (&mut self.streams, order) {
+            (Some(streams), order) => streams.obey(order),
+            (None, StreamOrder::Dial { attempt, .. }) => {
+                return Some(StreamNews::Failed { attempt, error: LinkError::TimedOut });
+            }
+            (None, _) => {}
+        }
+        None
     }
 
     /// What was done with datagrams.
@@ -168,15 +208,24 @@ impl Carrier {
         self.io.counters()
     }
 
-    /// What was done with streams, if there may be any.
-    pub fn stream_counters(&self) -> Option<StreamCounters> {
-        self.streams.as_ref().map(|streams| streams.counters())
+    /// What was done with streams.
+    pub fn stream_counters(&self) -> StreamCounters {
+        self.streams.as_ref().map_or_else(StreamCounters::default, |streams| streams.counters())
     }
 
     /// The address that datagrams come to.
     pub fn local_address(&self) -> SocketAddr {
         self.io.local_address()
     }
+}
+
+/// What streams are started with.
+struct Later {
+    identity: Arc<Identity>,
+    settings: Settings,
+    wake: Wake,
+    /// The last order to show another certificate.
+    shown: Option<StreamOrder>,
 }
 
 /// News that is told before datagrams have their turn.

@@ -24,7 +24,4 @@ pub enum StreamError {
     /// The certificate cannot be made.
     #[error("no certificate can be made of this key")]
     Certificate,
-    /// Nothing to wait for many connections with.
-    #[error("links over TLS need Linux")]
-    Unsupported,
 }

@@ -27,7 +27,7 @@ mod credentials;
 mod error;
 mod greeter;
 mod half_open;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "no_poller.rs")]
 mod poller;
 mod stream;
 mod streams;

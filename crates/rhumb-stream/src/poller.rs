@@ -1,6 +1,7 @@
 //! Waiting for many sockets as for one: epoll, level-triggered. Source: epoll(7).
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -11,13 +12,11 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 /// Sockets, each with a key, and whether they wait to be read or also to be written.
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<Event>,
 }
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, events: Vec::with_capacity(MAX_EVENTS) })
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
     /// Waits for `socket` to be readable from now on, and to be writable if `also_write`.
@@ -36,18 +35,17 @@ impl Poller {
 
     /// Appends the keys of sockets that are ready, a bounded number, to `ready`; waits for the
     /// first of them for `timeout` at most.
-    pub(crate) fn wait(&mut self, timeout: Duration, ready: &mut Vec<u64>) -> io::Result<()> {
+    pub(crate) fn wait(&self, timeout: Duration, ready: &mut Vec<u64>) -> io::Result<()> {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        self.events.clear();
-        let events = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, events, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; MAX_EVENTS];
+        match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
+            Ok((events, _)) => ready.extend(events.iter().map(|event| event.data.u64())),
+            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        ready.extend(self.events.iter().map(|event| event.data.u64()));
         Ok(())
     }
 }
@@ -64,4 +62,4 @@ fn flags(also_write: bool) -> EventFlags {
 }
 
 /// As many as are looked at before others have their turn.
-const MAX_EVENTS: usize = 256;
+const MAX_EVENTS: usize = 64;

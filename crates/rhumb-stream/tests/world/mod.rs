@@ -48,7 +48,7 @@ impl End {
         let mut carrier = Carrier::new(UdpSocket::bind(any, Options::default()).unwrap());
         let wake = Wake::new().unwrap();
         let settings = Settings { listening, max_datagram_len: config.max_datagram_len, limits };
-        carrier.carry_streams(&identity, settings, wake.clone()).unwrap();
+        carrier.carry_streams(identity.clone(), settings, wake.clone()).unwrap();
         let (events, received) = (Vec::new(), Vec::new());
         Self { identity, endpoint, carrier, events, received, wake, batch: Batch::new() }
     }
@@ -58,7 +58,7 @@ impl End {
     }
 
     pub fn counters(&self) -> StreamCounters {
-        self.carrier.stream_counters().unwrap()
+        self.carrier.stream_counters()
     }
 
     /// A turn as daemons have them.
