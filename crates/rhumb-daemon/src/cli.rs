@@ -285,6 +285,9 @@ pub struct RibArguments {
     /// UDP address to listen on [default: 0.0.0.0:7461]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
+    /// TCP address to take links over TLS at, for routers that UDP is blocked for [default: none]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) tls_listen: Option<SocketAddr>,
     /// The RIB's key file
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
@@ -321,6 +324,10 @@ pub struct RouterArguments {
     /// UDP address to listen on [default: 0.0.0.0:7460]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
+    /// TCP address to take links over TLS at, for whom UDP is blocked; port 443 gets through most
+    /// firewalls [default: none]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) tls_listen: Option<SocketAddr>,
     /// The router's key file
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,

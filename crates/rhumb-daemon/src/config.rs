@@ -72,6 +72,8 @@ pub use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};
 pub struct RibSettings {
     /// Its UDP address.
     pub listen: SocketAddr,
+    /// Where it takes links over TLS, if anywhere.
+    pub tls_listen: Option<SocketAddr>,
     /// Its key file.
     pub key: PathBuf,
     /// Where its directory is.
@@ -101,6 +103,8 @@ pub struct RibSettings {
 pub struct RouterSettings {
     /// Its UDP address.
     pub listen: SocketAddr,
+    /// Where it takes links over TLS, if anywhere.
+    pub tls_listen: Option<SocketAddr>,
     /// Its key file.
     pub key: PathBuf,
     /// Where it publishes and asks.
@@ -260,6 +264,7 @@ impl ConfigFile {
             parents,
             neighbours,
             listen,
+            tls_listen: self.tls_listen(flags.tls_listen, raw.tls_listen.as_ref())?,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "rib")?,
             store: self.store(flags)?,
             cluster: self.cluster(flags)?,
@@ -312,6 +317,7 @@ impl ConfigFile {
             border: self.border(domain.is_some())?,
             domain,
             listen,
+            tls_listen: self.tls_listen(flags.tls_listen, raw.tls_listen.as_ref())?,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "router")?,
             ribs,
             upstreams,
@@ -334,6 +340,17 @@ impl ConfigFile {
             run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
             admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
         })
+    }
+
+    fn tls_listen(
+        &self,
+        flag: Option<SocketAddr>,
+        raw: Option<&Spanned<String>>,
+    ) -> Outcome<Option<SocketAddr>> {
+        if flag.is_some() {
+            return Ok(flag);
+        }
+        self.parsed(raw, parse_address)
     }
 
     /// Those of options, or else those of the file.

@@ -1,14 +1,5 @@
-//! What RIB and router have in common: one worker thread moves batches between its packet I/O and a
-//! sans-IO service, while a control thread waits for signals and serves the admin endpoint.
-//!
-//! One turn of the worker:
-//! 1. timers that are due, and whatever work does not come from the network;
-//! 2. the service's own datagrams are sent;
-//! 3. wait for datagrams, the next timer or a wake;
-//! 4. receive a batch, hand it to the service, send what it made of it.
-//!
-//! Invariant: no public-key operation but those of handshakes (in a router: of its own),
-//! and no writing of files, happens on the worker.
+//! What daemons have in common: a thread that waits for signals and serves the admin endpoint, what
+//! that shows, and work beside the thread that moves packets or datagrams.
 
 pub mod bgp;
 mod control;
@@ -22,17 +13,15 @@ mod worker;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rhumb_io::{Backend, Counters, PacketIo, Wake};
-use rhumb_trust::Now;
-use rhumb_wire::{Batch, Name, Role};
+use rhumb_io::Wake;
+use rhumb_wire::{Name, Role};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::admin::Admin;
-use crate::clock;
 use crate::failure::{Failure, Outcome};
 
 pub use control::Control;
@@ -42,96 +31,6 @@ pub use hangup::{Hangup, Terminal};
 pub use rules::RulesFollower;
 pub use snapshot::{Metric, Reading, Snapshot, by_reason};
 pub use worker::Worker;
-
-/// A sans-IO service that a worker drives.
-pub trait Service {
-    /// Takes a batch of received datagrams and leaves in it what is to be sent.
-    fn handle_batch(&mut self, batch: &mut Batch, now: Now);
-    /// Work that is due by the clock, and whatever else does not
-    /// come from the network. Called once a turn.
-    fn advance(&mut self, now: Now);
-    /// Appends the service's own datagrams, a bounded number; to be called until it appends none.
-    fn poll_transmit(&mut self, out: &mut Batch);
-    /// Tells all peers that the service stops.
-    fn close_all(&mut self, now: Now);
-    /// When [`Service::advance`] has to be called next.
-    fn poll_timeout(&self) -> Option<Instant>;
-    /// What sockets other than the one it is served on have done.
-    fn other_sockets(&self) -> Counters {
-        Counters::default()
-    }
-    /// What `status` and metrics show.
-    fn snapshot(&mut self, now: Now) -> Snapshot;
-}
-
-/// Runs `service` until `until` says stop or a signal does. Returns whether it was `until`.
-pub fn serve<S: Service>(
-    io: &mut Backend,
-    service: &mut S,
-    control: &Control,
-    mut until: impl FnMut(&mut S, Now) -> bool,
-) -> Outcome<bool> {
-    let mut batch = Batch::new();
-    let mut was_xdp = io.is_xdp();
-    loop {
-        let is_xdp = io.is_xdp();
-        if std::mem::replace(&mut was_xdp, is_xdp) && !is_xdp {
-            let interface = io.interface().unwrap_or_default();
-            tracing::warn!(interface, "the interface of AF_XDP is gone, going on with sockets");
-        }
-        let now = clock::now();
-        service.advance(now);
-        flush(io, service, &mut batch)?;
-        if control.is_stopped() {
-            service.close_all(now);
-            flush(io, service, &mut batch)?;
-            return Ok(false);
-        }
-        if until(service, now) {
-            return Ok(true);
-        }
-        control.answer(|| {
-            let mut snapshot = service.snapshot(clock::now());
-            let mut counters = io.counters();
-            counters.add(&service.other_sockets());
-            snapshot.status["io"] = io_json(io, &counters);
-            snapshot.metrics.extend(io_metrics(io, &counters));
-            snapshot
-        });
-        let due = service
-            .poll_timeout()
-            .map_or(MAX_WAIT, |due| due.saturating_duration_since(Instant::now()).min(MAX_WAIT));
-        io.wait(Some(due), Some(control.wake())).map_err(Failure::operation)?;
-        receive(io, service, &mut batch)?;
-    }
-}
-
-/// Handles what waits in the socket, a bounded number of batches, so that timers are never starved.
-fn receive<S: Service>(io: &mut Backend, service: &mut S, batch: &mut Batch) -> Outcome {
-    for _ in 0..MAX_BATCHES_A_TURN {
-        if io.receive(batch).map_err(Failure::operation)? == 0 {
-            break;
-        }
-        service.handle_batch(batch, clock::now());
-        io.send(batch).map_err(Failure::operation)?;
-        if io.is_drained() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Sends all datagrams of the service's own.
-pub(crate) fn flush<S: Service>(io: &mut Backend, service: &mut S, batch: &mut Batch) -> Outcome {
-    loop {
-        batch.clear();
-        service.poll_transmit(batch);
-        if batch.is_empty() {
-            return Ok(());
-        }
-        io.send(batch).map_err(Failure::operation)?;
-    }
-}
 
 /// The one line a daemon prints when others may use it.
 pub struct Ready {
@@ -190,84 +89,5 @@ pub fn notify_by(wake: Wake, woken: Arc<Notify>) -> Outcome {
     thread.spawn(pass).map(|_| ()).map_err(Failure::operation)
 }
 
-fn io_json(io: &Backend, counters: &Counters) -> Value {
-    json!({
-        "backend": io.name(),
-        "interface": io.interface(),
-        "received_datagrams": counters.received_datagrams,
-        "sent_datagrams": counters.sent_datagrams,
-        "xdp_received_datagrams": counters.xdp_received_datagrams,
-        "xdp_sent_datagrams": counters.xdp_sent_datagrams,
-    })
-}
-
-fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Reading> {
-    vec![
-        BACKEND.by("kind", [(io.name(), 1)]),
-        WAIT_CALLS.is(counters.wait_calls),
-        RECEIVED_DATAGRAMS.is(counters.received_datagrams),
-        RECEIVED_MESSAGES.is(counters.received_messages),
-        RECEIVED_BYTES.is(counters.received_bytes),
-        RECEIVE_CALLS.is(counters.receive_calls),
-        SENT_DATAGRAMS.is(counters.sent_datagrams),
-        SENT_MESSAGES.is(counters.sent_messages),
-        SENT_BYTES.is(counters.sent_bytes),
-        SEND_CALLS.is(counters.send_calls),
-        XDP_RECEIVED.is(counters.xdp_received_datagrams),
-        XDP_SENT.is(counters.xdp_sent_datagrams),
-        IO_DROPPED.by_reason(counters.drops()),
-    ]
-}
-
-/// With [`RECEIVE_CALLS`] and [`SEND_CALLS`], in terms of
-/// [`RECEIVED_DATAGRAMS`]: system calls per datagram.
-const WAIT_CALLS: Metric =
-    Metric::counter("rhumb_io_wait_calls_total", "System calls made to wait for datagrams.");
-/// [`RECEIVED_DATAGRAMS`] divided by it: datagrams per superpacket.
-const RECEIVED_MESSAGES: Metric =
-    Metric::counter("rhumb_io_received_messages_total", "Messages received.");
-/// [`SENT_DATAGRAMS`] divided by it: datagrams per run, on which the cost
-/// of sending depends more than on anything else.
-const SENT_MESSAGES: Metric = Metric::counter("rhumb_io_sent_messages_total", "Messages sent.");
-/// Divide by [`RECEIVE_CALLS`]: datagrams per system call, on which the cost of receiving depends.
-const RECEIVED_DATAGRAMS: Metric =
-    Metric::counter("rhumb_io_received_datagrams_total", "Datagrams received.");
-/// Load by bytes; its rate is the incoming bandwidth.
-const RECEIVED_BYTES: Metric =
-    Metric::counter("rhumb_io_received_bytes_total", "Bytes of datagrams received.");
-/// See [`RECEIVED_DATAGRAMS`].
-const RECEIVE_CALLS: Metric =
-    Metric::counter("rhumb_io_receive_calls_total", "System calls made to receive.");
-/// Divide by [`SEND_CALLS`]: datagrams per system call, on which the cost of sending depends.
-const SENT_DATAGRAMS: Metric = Metric::counter("rhumb_io_sent_datagrams_total", "Datagrams sent.");
-/// Load by bytes; its rate is the outgoing bandwidth.
-const SENT_BYTES: Metric = Metric::counter("rhumb_io_sent_bytes_total", "Bytes of datagrams sent.");
-/// See [`SENT_DATAGRAMS`].
-const SEND_CALLS: Metric =
-    Metric::counter("rhumb_io_send_calls_total", "System calls made to send.");
-/// Which kind runs; it becomes `socket` when the interface under AF_XDP is removed.
-const BACKEND: Metric =
-    Metric::gauge("rhumb_io_backend", "The backend of packet I/O that is in use.");
-/// Compare with [`RECEIVED_DATAGRAMS`]: the rest took the kernel's way.
-const XDP_RECEIVED: Metric = Metric::counter(
-    "rhumb_io_xdp_received_datagrams_total",
-    "Datagrams received past the kernel's network stack.",
-);
-/// Compare with [`SENT_DATAGRAMS`]: the rest had no way
-/// past the kernel, or was too large for a frame.
-const XDP_SENT: Metric = Metric::counter(
-    "rhumb_io_xdp_sent_datagrams_total",
-    "Datagrams sent past the kernel's network stack.",
-);
-/// `receive_queue_full` grows when the worker is too slow, `send_busy` when the link is.
-const IO_DROPPED: Metric = Metric::counter(
-    "rhumb_io_dropped_datagrams_total",
-    "Datagrams that packet I/O did not pass on, by reason.",
-);
-
 /// Nothing depends on it: a wake ends the wait.
 const WAKE_WAIT: Duration = Duration::from_secs(3600);
-/// Bounds how late a change of the civil clock is noticed.
-const MAX_WAIT: Duration = Duration::from_secs(10);
-/// With 64 datagrams a batch, a turn of the worker stays well below a millisecond.
-const MAX_BATCHES_A_TURN: usize = 8;

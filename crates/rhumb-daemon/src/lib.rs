@@ -35,6 +35,7 @@ pub mod revocation_feed;
 pub mod roster;
 pub mod running;
 pub mod secret_file;
+pub mod service;
 pub mod signer;
 mod size;
 pub mod status;

@@ -44,6 +44,9 @@ pub struct Config {
     /// traffic when it is not. Without that it takes 20 s. It costs four short datagrams a second
     /// at most while nothing comes back, and otherwise what keep-alives do.
     pub watch_router: bool,
+    /// Whether a router that does not answer over UDP is reached over TLS on TCP, if it takes that:
+    /// the way where UDP is blocked. Of [`Core`](crate::Core) whoever drives it carries streams.
+    pub tls: bool,
     /// Who may send to this node, by name: pings and datagrams of others are dropped, and their
     /// files are declined. Strangers, which is everybody by default, may; places for files are kept
     /// free for whoever is admitted.
@@ -127,6 +130,7 @@ impl Config {
             require_published: true,
             publish_within: Duration::ZERO,
             watch_router: true,
+            tls: true,
             access: Access::default(),
             #[cfg(feature = "repeatable-handshakes")]
             repeatable_handshakes: false,

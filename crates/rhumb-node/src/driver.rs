@@ -26,12 +26,13 @@ mod watched;
 use std::collections::HashMap;
 use std::io;
 use std::iter;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rhumb_io::PacketIo;
-use rhumb_io::udp::UdpSocket;
+use rhumb_link::{StreamNews, StreamOrder, Transport};
+use rhumb_stream::{Carrier, OnStreams};
 use rhumb_trust::{AdCert, Identity, Now};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
@@ -58,7 +59,7 @@ use watched::Watched;
 /// What a node's thread works with.
 pub(crate) struct Driver {
     core: Core,
-    socket: UdpSocket,
+    carrier: Carrier,
     shared: Arc<Shared>,
     connections: Arc<Connections>,
     inbox: Inbox,
@@ -93,7 +94,7 @@ enum End {
 impl Driver {
     pub(crate) fn new(
         core: Core,
-        socket: UdpSocket,
+        carrier: Carrier,
         connections: Arc<Connections>,
         inbox: Inbox,
         joining: Joining,
@@ -101,7 +102,7 @@ impl Driver {
     ) -> Self {
         Self {
             core,
-            socket,
+            carrier,
             shared: connections.shared(),
             connections,
             inbox,
@@ -133,7 +134,7 @@ impl Driver {
     }
 
     fn turn(&mut self) -> Result<(), End> {
-        let received = self.socket.receive(&mut self.incoming).map_err(End::Socket)?;
+        let received = self.carrier.receive(&mut self.incoming).map_err(End::Socket)?;
         let now = now();
         if received > 0 {
             self.core.handle_batch(&mut self.incoming, now);
@@ -148,7 +149,12 @@ impl Driver {
         self.go_on_leaving(now);
         self.publish_limits(now);
         self.standing.tell(&self.core);
-        let more = self.transmit(now)?;
+        let mut more = self.transmit(now)?;
+        // What streams brought may be answered at once.
+        if self.carrier.meet(&mut self.core, now) {
+            self.handle_events(now);
+            more = self.transmit(now)?;
+        }
         for name in std::mem::take(&mut self.unserved) {
             if !self.serving.has(name) {
                 self.core.stop_serving(name);
@@ -409,7 +415,7 @@ impl Driver {
             self.connections.lock().transmit(&mut self.core, &mut self.outgoing, now);
         self.core.flush(&mut self.outgoing, now);
         if !self.outgoing.is_empty() {
-            self.socket.send(&self.outgoing).map_err(End::Socket)?;
+            self.carrier.send(&mut self.outgoing).map_err(End::Socket)?;
         }
         Ok(more_payloads || self.core.has_more_to_send())
     }
@@ -418,7 +424,7 @@ impl Driver {
     /// Links come and go, so they are read each time.
     fn ask_for_routers(&mut self, now: Now) {
         let Some(query) = self.core.poll_query(now) else { return };
-        match Links::read(self.socket.local_address().ip()) {
+        match Links::read(self.carrier.local_address().ip()) {
             Ok(links) => {
                 for target in links.query_targets() {
                     self.outgoing.push(target, &query);
@@ -453,7 +459,7 @@ impl Driver {
                 .flatten()
                 .min()
                 .map(|at| at.saturating_duration_since(now.instant));
-            self.socket.wait(timeout, Some(self.shared.wake())).map_err(End::Socket)?;
+            self.carrier.wait(timeout, Some(self.shared.wake())).map_err(End::Socket)?;
         }
         self.shared.is_awake();
         Ok(())
@@ -511,7 +517,8 @@ impl Driver {
             name: self.core.name(),
             router: self.core.router(),
             router_address: self.core.router_address(),
-            local_address: self.socket.local_address(),
+            router_transport: self.core.router_transport().map(Transport::as_str),
+            local_address: self.carrier.local_address(),
             joined: self.core.is_joined(),
             published: lease.is_some_and(|lease| lease.published),
             serving: self.core.served().collect(),
@@ -522,8 +529,19 @@ impl Driver {
             connections: self.connections.status(),
             ends: *self.connections.lock().ends.drops(),
             link_drops: self.core.link_drops().clone(),
-            io: self.socket.counters(),
+            io: self.carrier.counters(),
+            streams: self.carrier.stream_counters(),
         }
+    }
+}
+
+impl OnStreams for Core {
+    fn handle_stream(&mut self, news: StreamNews, now: Now) -> Option<SocketAddr> {
+        Core::handle_stream(self, news, now)
+    }
+
+    fn poll_stream_order(&mut self) -> Option<StreamOrder> {
+        Core::poll_stream_order(self)
     }
 }
 

@@ -10,6 +10,8 @@ use aws_lc_rs::rand;
 use rhumb_end::{Admits, ConnectionStatus, Ends};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
+use rhumb_link::Limits;
+use rhumb_stream::{Carrier, Settings, StreamCounters};
 use rhumb_trust::{
     Access, AdCert, Identity, LABEL, Membership, Removal, Verified, name_of, verify_statement,
 };
@@ -101,6 +103,8 @@ pub struct Status {
     pub router: Option<Name>,
     /// Where the router connected is.
     pub router_address: Option<SocketAddr>,
+    /// What the session with it goes over: `udp` or `tls`.
+    pub router_transport: Option<&'static str>,
     /// The address that the node's socket is bound to.
     #[serde(rename = "address")]
     pub local_address: SocketAddr,
@@ -127,6 +131,9 @@ pub struct Status {
     /// What the socket did.
     #[serde(skip)]
     pub io: Counters,
+    /// What went over TLS.
+    #[serde(skip)]
+    pub streams: StreamCounters,
 }
 
 impl Node {
@@ -140,8 +147,17 @@ impl Node {
         let socket = open_socket(&config)?;
         let (seed, seed_of_ends) = random_seed()?;
         let now = now();
-        let core = Core::new(identity.clone(), &config, &seed, now).map_err(NodeError::Link)?;
+        let core = Core::with_streams(identity.clone(), &config, &seed, config.tls, now)
+            .map_err(NodeError::Link)?;
         let shared = Arc::new(Shared::new(Wake::new()?));
+        let mut carrier = Carrier::new(socket);
+        if config.tls {
+            let (max_datagram_len, limits) = (config.max_datagram_len, Limits::default());
+            let settings = Settings { listening: None, max_datagram_len, limits };
+            carrier
+                .carry_streams(identity.clone(), settings, shared.wake().clone())
+                .map_err(|error| NodeError::System { source: std::io::Error::other(error) })?;
+        }
         let mut ends = Ends::new(identity.clone(), config.ends(), &seed_of_ends, now)?;
         ends.set_access(config.access.clone(), now);
         let connections = Arc::new(Connections::new(ends, shared.clone()));
@@ -151,7 +167,7 @@ impl Node {
         let (done, joined) = oneshot::channel();
         let joining = Joining::new(&config, now.instant, done);
         let (news, standing) = StandingNews::begin();
-        let driver = Driver::new(core, socket, connections.clone(), inbox, joining, news);
+        let driver = Driver::new(core, carrier, connections.clone(), inbox, joining, news);
         std::thread::Builder::new()
             .name("rhumb-node".to_owned())
             .spawn(|| driver.run())

@@ -31,7 +31,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{Endpoint, Event, LinkError, Opened, Peer, SessionId, Source};
+use rhumb_link::{
+    Endpoint, Event, LinkError, Opened, Peer, SessionId, Source, StreamNews, StreamOrder,
+};
 use rhumb_trust::{Access, Identity, Membership, Now, Removal, Standing};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader, RecordKind};
 use rhumb_wire::rib::{RibRequest, RibResponse, RibResponseBody};
@@ -229,6 +231,19 @@ impl<S: Store> Server<S> {
     pub fn handle_committed(&mut self, committed: Committed, now: Now) {
         self.rib.handle_committed(committed);
         self.advance(now);
+    }
+
+    /// As [`Endpoint::handle_stream`]: what happened to streams, which whoever runs the server
+    /// carries if the link's configuration says so.
+    pub fn handle_stream(&mut self, news: StreamNews, now: Now) -> Option<SocketAddr> {
+        let address = self.endpoint.handle_stream(news, now.instant);
+        self.advance(now);
+        address
+    }
+
+    /// As [`Endpoint::poll_stream_order`].
+    pub fn poll_stream_order(&mut self) -> Option<StreamOrder> {
+        self.endpoint.poll_stream_order()
     }
 
     /// Ends all sessions, so that routers ask another RIB at

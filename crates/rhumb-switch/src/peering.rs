@@ -192,7 +192,7 @@ impl Switch {
         self.note_expected(&peer);
         let Some(attempt) = attempt else { return };
         if let Some(peer) = self.plane.peer(session) {
-            self.peering.reach.note_answer(peer.address, now.instant);
+            self.peering.reach.note_answer(peer.at, now.instant);
         }
         if self.directory.established(attempt, session, now.instant) {
             self.plane.tell(Event::RibReady { name: peer });

@@ -546,7 +546,7 @@ impl Switch {
         let session = self.plane.session_of(&router);
         let peer = session.and_then(|session| self.plane.peer(session));
         if let (Some(session), Some(peer)) = (session, peer)
-            && peer.address != address
+            && peer.at != address
         {
             // The session is there, and stays if nobody answers where its peer says that it is now.
             let _ = self.dial(router, address, session, now);

@@ -215,6 +215,8 @@ pub struct SessionStatus {
     pub label: Option<String>,
     /// Where it is.
     pub address: SocketAddr,
+    /// What the session goes over: `udp` or `tls`.
+    pub transport: &'static str,
     /// For how many seconds the session has been up.
     pub age_s: u64,
     /// The largest datagram that is sent to it, in bytes of UDP payload.

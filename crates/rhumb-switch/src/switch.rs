@@ -1,10 +1,11 @@
 //! The switch itself: what it holds, and the calls that drive it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_directory::{Chance, Checks, Directory};
-use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
+use rhumb_link::{Endpoint, LinkError, SessionId, StreamNews, StreamOrder, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 
@@ -115,6 +116,19 @@ impl Switch {
     /// When it is another name, or no certificate can be made of it.
     pub fn show(&mut self, identity: &Identity, now: Now) -> Result<(), LinkError> {
         self.plane.link_mut().show(identity, now.instant)
+    }
+
+    /// As [`Endpoint::handle_stream`]: what happened to streams, which whoever runs the switch
+    /// carries if the link's configuration says so.
+    pub fn handle_stream(&mut self, news: StreamNews, now: Now) -> Option<SocketAddr> {
+        let address = self.plane.link_mut().handle_stream(news, now.instant);
+        self.after_control(now);
+        address
+    }
+
+    /// As [`Endpoint::poll_stream_order`].
+    pub fn poll_stream_order(&mut self) -> Option<StreamOrder> {
+        self.plane.link_mut().poll_stream_order()
     }
 
     /// What happened since the last call, oldest first.
@@ -272,7 +286,8 @@ impl Switch {
                 peer: peer.name,
                 role: peer.metadata.role,
                 label: peer.metadata.attributes().get(LABEL).cloned(),
-                address: peer.address,
+                address: peer.at,
+                transport: peer.transport().as_str(),
                 age_s: now.instant.saturating_duration_since(peer.established_at).as_secs(),
                 largest_datagram: peer.max_datagram_len,
                 standing: treatment.standing.as_str(),

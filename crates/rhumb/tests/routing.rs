@@ -61,6 +61,7 @@ mod rib_store;
 mod ribs_away;
 mod serve;
 mod state;
+mod tls;
 mod tours;
 mod tun;
 mod tun_programs;

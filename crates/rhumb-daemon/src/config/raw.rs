@@ -44,6 +44,7 @@ pub(crate) struct RawConfig {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawRib {
     pub(crate) listen: Option<Spanned<String>>,
+    pub(crate) tls_listen: Option<Spanned<String>>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) store: Option<Spanned<String>>,
     pub(crate) store_ca: Option<PathBuf>,
@@ -72,6 +73,7 @@ pub(crate) struct RawRib {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawRouter {
     pub(crate) listen: Option<Spanned<String>>,
+    pub(crate) tls_listen: Option<Spanned<String>>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) rib: Option<Vec<Spanned<String>>>,
     pub(crate) upstream: Option<Vec<Spanned<String>>>,
@@ -358,6 +360,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "rib",
         &[
             "listen",
+            "tls_listen",
             "key",
             "store",
             "store_ca",
@@ -385,6 +388,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "router",
         &[
             "listen",
+            "tls_listen",
             "key",
             "rib",
             "upstream",

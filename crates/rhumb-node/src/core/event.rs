@@ -220,6 +220,9 @@ impl fmt::Display for Disconnection {
             Self::NotFound => f.write_str("no router was found"),
             Self::Closed(CloseReason::PeerClosed) => f.write_str("the router closed the session"),
             Self::Closed(CloseReason::Silent) => f.write_str("the router fell silent"),
+            Self::Closed(CloseReason::Broken) => {
+                f.write_str("the TLS connection with the router broke")
+            }
             Self::Closed(_) => f.write_str("the session ended"),
             Self::NoAccept => f.write_str("the router answers no advertisement"),
             Self::LeaseEnded => f.write_str("the lease ended before the router renewed it"),

@@ -197,7 +197,7 @@ impl Membership {
             turn.endpoint.close(session, turn.now.instant);
             return None;
         }
-        let (address, now) = (turn.endpoint.peer(session)?.address, turn.now.instant);
+        let (address, now) = (turn.endpoint.peer(session)?.at, turn.now.instant);
         if self.session() == Some(session) {
             // By another address, perhaps: whoever stands by has to be somebody else.
             let same = Disconnection::NotFound;

@@ -40,7 +40,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_link::{Endpoint, LinkError, WatchPeers};
+use rhumb_link::{Endpoint, LinkError, StreamNews, StreamOrder, Transport, WatchPeers};
 use rhumb_trust::{Access, AdCert, Identity, Now};
 use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD};
 use rhumb_wire::discovery::Discovery;
@@ -127,7 +127,23 @@ impl Core {
         seed: &Seed,
         now: Now,
     ) -> Result<Self, LinkError> {
+        Self::with_streams(identity, config, seed, false, now)
+    }
+
+    /// As [`Core::new`]; `streams`: whoever drives it carries streams, by [`Core::handle_stream`]
+    /// and [`Core::poll_stream_order`].
+    ///
+    /// # Errors
+    /// When the identity cannot make a certificate, or `max_datagram_len` is too small.
+    pub fn with_streams(
+        identity: Arc<Identity>,
+        config: &Config,
+        seed: &Seed,
+        streams: bool,
+        now: Now,
+    ) -> Result<Self, LinkError> {
         let mut link = rhumb_link::Config::default();
+        link.streams = streams;
         link.max_datagram_len = config.max_datagram_len;
         link.accept = false;
         link.bundles = true;
@@ -351,7 +367,25 @@ impl Core {
     /// Where the router connected is.
     pub fn router_address(&self) -> Option<SocketAddr> {
         let peer = self.endpoint.peer(self.membership.session()?)?;
-        Some(peer.address)
+        Some(peer.at)
+    }
+
+    /// What the session with it goes over.
+    pub fn router_transport(&self) -> Option<Transport> {
+        let peer = self.endpoint.peer(self.membership.session()?)?;
+        Some(peer.transport())
+    }
+
+    /// As [`Endpoint::handle_stream`].
+    pub fn handle_stream(&mut self, news: StreamNews, now: Now) -> Option<SocketAddr> {
+        let address = self.endpoint.handle_stream(news, now.instant);
+        self.handle_link_events(now);
+        address
+    }
+
+    /// As [`Endpoint::poll_stream_order`].
+    pub fn poll_stream_order(&mut self) -> Option<StreamOrder> {
+        self.endpoint.poll_stream_order()
     }
 
     /// Whether a router takes this node's traffic.

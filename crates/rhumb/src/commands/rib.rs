@@ -9,15 +9,18 @@ use std::time::{Duration, Instant};
 
 use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::config::{NeighbourSettings, RibSettings};
-use rhumb_daemon::daemon::{self, Control, Ready, RulesFollower, Service, Snapshot, Worker};
+use rhumb_daemon::daemon::{self, Control, Ready, RulesFollower, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
+use rhumb_daemon::service::{self, Service};
 use rhumb_daemon::store::StoreAt;
 use rhumb_daemon::{clock, key};
+use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
-use rhumb_io::{Backend, PacketIo};
+use rhumb_link::{StreamNews, StreamOrder};
 use rhumb_rib::store::{Embedded, Store};
 use rhumb_rib::{Neighbours, Remote, RibError, Server, Verdict, Verification};
+use rhumb_stream::{Carrier, OnStreams, Settings};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Batch, Name, Role};
@@ -75,10 +78,16 @@ fn serve<S: Store>(
     let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let socket = UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
     let address = socket.local_address();
-    let mut io = Backend::from(socket);
+    let listening = settings.tls_listen.map(rhumb_stream::listen).transpose();
+    let listening = listening.map_err(Failure::setup)?;
+    let mut io = Carrier::new(socket);
+    let (max_datagram_len, limits) = (settings.max_datagram_len, settings.limits);
+    let streams = Settings { listening, max_datagram_len, limits };
+    io.carry_streams(identity.clone(), streams, control.wake().clone()).map_err(Failure::setup)?;
     let now = clock::now();
     let mut link = rhumb_link::Config::default();
     link.limits = settings.limits;
+    link.streams = true;
     link.max_datagram_len = settings.max_datagram_len;
     let config = directory_config(settings, address, id);
     let secret = key::fresh_secret()?;
@@ -121,7 +130,7 @@ fn serve<S: Store>(
         address,
         admin: control.admin(),
     });
-    daemon::serve(&mut io, &mut rib, control, |_, _| false)?;
+    service::serve(&mut io, &mut rib, control, |_, _| false)?;
     Ok(())
 }
 
@@ -163,6 +172,16 @@ struct Directory<S, K> {
     parents_there: Vec<bool>,
     /// Neighbours of which it was last said that a RIB of theirs is there.
     neighbours_there: BTreeSet<Name>,
+}
+
+impl<S: Store, K: Keeper<S>> OnStreams for Directory<S, K> {
+    fn handle_stream(&mut self, news: StreamNews, now: Now) -> Option<SocketAddr> {
+        self.server.handle_stream(news, now)
+    }
+
+    fn poll_stream_order(&mut self) -> Option<StreamOrder> {
+        self.server.poll_stream_order()
+    }
 }
 
 impl<S: Store, K: Keeper<S>> Service for Directory<S, K> {

@@ -11,22 +11,25 @@
 //!    stop. From here on the RIB may come and go.
 
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::config::{DomainSettings, RouterDomain, RouterSettings};
-use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
+use rhumb_daemon::daemon::{self, Ready, RulesFollower, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::privileges::{self, Keep};
 use rhumb_daemon::remote::{Remote, any_port_towards};
+use rhumb_daemon::service::{self, Service};
 use rhumb_daemon::values::LocatorChoice;
 use rhumb_daemon::{clock, key};
 use rhumb_io::udp::{Group, Options};
 use rhumb_io::{Backend, Choice, Counters, PacketIo, Wake};
-use rhumb_link::LinkError;
+use rhumb_link::{LinkError, StreamNews, StreamOrder};
+use rhumb_stream::{Carrier, Listening, OnStreams, Settings};
 use rhumb_switch::{Done, Event, Job, Switch};
-use rhumb_trust::Now;
+use rhumb_trust::{Identity, Now};
 use rhumb_wire::{Batch, Role};
 
 use beacon::BeaconThread;
@@ -49,13 +52,15 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let opened = |it: &DomainSettings| it.open(identity.name(), clock::now().unix_s());
     let domain = settings.domain.as_ref().map(opened).transpose()?;
-    let Io { mut io, sockets, steered } = open_io(settings)?;
+    let Io { io, sockets, steered } = open_io(settings)?;
+    let listening = listen_for_tls(settings)?;
     let address = io.local_address();
     let beacon = beacon::open(settings.discovery, io.udp())?;
     // Before there are other threads.
     privileges::give_up(settings.run_as, Keep::Nothing)?;
     let label = format!("router-{}", identity.name().short());
     let control = daemon::take_control(settings.admin.as_ref(), &label, with_parent)?;
+    let mut io = with_streams(io, listening, settings, &identity, control.wake())?;
 
     let domain = domain.map(in_domain);
     let config = rhumb_switch::Config { domain, ..switch_config(settings, address)? };
@@ -83,7 +88,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let rules = RulesFollower::start(settings.access.clone(), wake)?;
     router.rules = Some(rules);
 
-    if !daemon::serve(&mut io, &mut router, &control, Router::has_settled)? {
+    if !service::serve(&mut io, &mut router, &control, Router::has_settled)? {
         return router.finish();
     }
     if let Startup::Waiting { error, .. } = &router.startup {
@@ -107,7 +112,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         admin: control.admin(),
     });
     let failed = |router: &mut Router, _| router.workers.have_failed();
-    if daemon::serve(&mut io, &mut router, &control, failed)? {
+    if service::serve(&mut io, &mut router, &control, failed)? {
         router.finish()?;
         return Err(Failure::operation_text("a worker ended"));
     }
@@ -148,6 +153,26 @@ fn open_io(settings: &RouterSettings) -> Outcome<Io> {
     Ok(Io { io: opened.backend, sockets: Vec::new(), steered: true })
 }
 
+/// Where links over TLS come in, if anywhere.
+fn listen_for_tls(settings: &RouterSettings) -> Outcome<Option<Listening>> {
+    settings.tls_listen.map(rhumb_stream::listen).transpose().map_err(Failure::setup)
+}
+
+/// The packet I/O of worker 0, with streams beside it.
+fn with_streams(
+    io: Backend,
+    listening: Option<Listening>,
+    settings: &RouterSettings,
+    identity: &Arc<Identity>,
+    wake: &Wake,
+) -> Outcome<Carrier> {
+    let mut carrier = Carrier::new(io);
+    let (max_datagram_len, limits) = (settings.max_datagram_len, settings.limits);
+    let streams = Settings { listening, max_datagram_len, limits };
+    let carried = carrier.carry_streams(identity.clone(), streams, wake.clone());
+    carried.map(|()| carrier).map_err(Failure::setup)
+}
+
 fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_switch::Config> {
     let remote =
         |remote: &Remote| rhumb_switch::Remote { address: remote.address, name: remote.name };
@@ -161,6 +186,7 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
     link.workers = settings.workers;
     // The verifier does it.
     link.handshakes_elsewhere = true;
+    link.streams = true;
     link.limits = settings.limits;
     link.max_datagram_len = settings.max_datagram_len;
     Ok(rhumb_switch::Config {
@@ -316,6 +342,16 @@ impl Router {
             }
             report::log(&event);
         }
+    }
+}
+
+impl OnStreams for Router {
+    fn handle_stream(&mut self, news: StreamNews, now: Now) -> Option<SocketAddr> {
+        self.switch.handle_stream(news, now)
+    }
+
+    fn poll_stream_order(&mut self) -> Option<StreamOrder> {
+        self.switch.poll_stream_order()
     }
 }
 

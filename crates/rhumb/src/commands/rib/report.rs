@@ -46,8 +46,9 @@ fn status<S: Store>(
             json!({
                 "peer": peer.name,
                 "role": peer.metadata.role,
-                "address": peer.address,
+                "address": peer.at,
                 "age_s": now.instant.saturating_duration_since(peer.established_at).as_secs(),
+                "transport": peer.transport().as_str(),
                 "largest_datagram": peer.max_datagram_len,
             })
         })
