@@ -37,6 +37,10 @@ impl<T> Slots<T> {
             return Key { slot, generation: entry.generation };
         }
         let slot = u32::try_from(self.slots.len()).expect("invariant: limits are far below 2^32");
+        // Nodes have one or two of what is here, and a vector begins with room for four.
+        if self.slots.len() < 4 {
+            self.slots.reserve_exact(1);
+        }
         self.slots.push(Slot { generation: 0, value: Some(value) });
         Key { slot, generation: 0 }
     }
