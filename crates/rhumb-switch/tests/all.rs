@@ -9,6 +9,7 @@ mod allocations;
 mod border;
 mod border_attacks;
 mod budgets;
+mod bundles;
 mod change;
 mod conduct;
 mod domains;

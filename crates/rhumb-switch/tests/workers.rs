@@ -45,6 +45,25 @@ fn warm_up(world: &mut World, from: usize, to: usize) {
     }
 }
 
+#[test]
+fn bundles_are_taken_apart_and_put_together_where_their_lane_is() {
+    let mut world = world_of(2);
+    let (a, b) = (node_on(&mut world, 1), node_on(&mut world, 0));
+    // The first go is of no known flow, and handed to the switch PDU by PDU.
+    for _ in 0..5 {
+        let (now, destination) = (world.now, world.name(b));
+        for number in 0..40 {
+            world.nodes[a].core.send(destination, 7, &[number; 40], now).expect("there is room");
+        }
+        world.run(SECOND);
+    }
+    let numbers: Vec<u8> = bodies(&world, b).iter().map(|(_, body)| body[0]).collect();
+    assert_eq!(numbers.len(), 200);
+    assert!(numbers[160..].iter().copied().eq(0..40), "{:?}", &numbers[160..]);
+    let worker = world.routers[0].workers[0].counters();
+    assert!(worker.bundled_pdus >= 100 && worker.bundles < 20, "{worker:?}");
+}
+
 fn bodies(world: &World, node: usize) -> Vec<(Name, Vec<u8>)> {
     world.nodes[node].received.clone()
 }

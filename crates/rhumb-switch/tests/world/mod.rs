@@ -548,6 +548,17 @@ impl Stranger {
         self.settle(world);
     }
 
+    /// Sends what it says is a bundle, and lets the world come to rest.
+    pub fn send_bundle(&mut self, world: &mut World, bundle: &[u8]) {
+        let mut datagram = [&[0; RecordHeader::LEN], bundle, &[0; 16]].concat();
+        let (session, now) = (self.session.unwrap(), world.now.instant);
+        let to = self.endpoint.seal_bundle(session, &mut datagram, now).unwrap();
+        let mut batch = Batch::new();
+        batch.push(to, &datagram);
+        self.wire.send(&batch).unwrap();
+        self.settle(world);
+    }
+
     /// Shows that it is there, as its link's timers would.
     pub fn keep_alive(&mut self, world: &mut World) {
         self.endpoint.handle_timeout(world.now.instant);
