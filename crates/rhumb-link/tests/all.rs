@@ -6,6 +6,7 @@ mod foreign;
 mod pair;
 
 mod amplification;
+mod bundles;
 mod elsewhere;
 mod forgery;
 mod handshake;
