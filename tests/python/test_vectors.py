@@ -14,7 +14,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from rhumb import certificates, chains, log, metadata, payloads, pdus, rib, sealed, transfers
+from rhumb import bundles, certificates, chains, log, metadata, payloads, pdus, rib, sealed, transfers
 from rhumb.certificates import SIGNATURE_LENGTH, SIGNED_PREFIX, Certificate, Limits
 from rhumb.datagrams import DTLS_FIRST_BYTES, Discovery, Initial, Retry
 from rhumb.errors import Malformed, RhumbError, Untrusted
@@ -610,6 +610,14 @@ class FrameForm:
         return Frame(fields["type"], bytes.fromhex(fields["pdu"])).encode()
 
 
+class BundleForm:
+    def decode(self, octets, _):
+        return {"pdus": [pdu.hex() for pdu in bundles.parse(octets)]}
+
+    def encode(self, fields):
+        return bundles.encode([bytes.fromhex(pdu) for pdu in fields["pdus"]])
+
+
 class DiscoveryForm:
     def decode(self, octets, _):
         found = Discovery.parse(octets)
@@ -774,6 +782,7 @@ FORMS = {
     "path message": PathMessageForm(),
     "stream parameters": StreamParametersForm(),
     "frame": FrameForm(),
+    "bundle": BundleForm(),
     "discovery": DiscoveryForm(),
     "epoch keys": EpochKeysForm(),
     "sealed record": SealedRecordForm(),

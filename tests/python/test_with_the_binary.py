@@ -129,6 +129,16 @@ class WithTheBinary(unittest.TestCase):
         for _ in range(3):
             self.assertLess(node.ping(self.rust_name), PATIENCE_S)
 
+    def test_pings_that_share_a_datagram_are_answered_each(self):
+        node = self.join()
+        self.assertLess(node.ping(self.rust_name), PATIENCE_S)
+        tags = range(1000, 1006)
+        pings = [pdus.Pdu(pdus.PING, node.name, self.rust_name, b"together", tag, 64) for tag in tags]
+        node.session.send_together([ping.encode() for ping in pings])
+        answered = [node.pong(PATIENCE_S) for _ in tags]
+        self.assertEqual([pong.tag for pong in answered], list(tags))
+        self.assertGreater(node.session.bundled, 0, "the answers came together, too")
+
     def test_python_pings_the_router(self):
         self.assertLess(self.join().ping(self.network.near.name), PATIENCE_S)
 

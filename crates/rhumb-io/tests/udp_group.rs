@@ -30,7 +30,7 @@ fn send_everything(to: &Group) -> usize {
         sent += 1;
     };
     for lane in 0..LANES {
-        for kind in [RecordKind::Pdu, RecordKind::Close, RecordKind::Path] {
+        for kind in [RecordKind::Pdu, RecordKind::Close, RecordKind::Path, RecordKind::Bundle] {
             send(record(kind, lane));
         }
     }

@@ -304,7 +304,7 @@ fn no_datagram_gets_into_a_session_that_is_on_a_stream() {
     let udp = world.net.hosts[0].address;
     // Whoever knows everything but has only UDP to send by: addresses of the peer, right index.
     for from in [plain, udp, SocketAddr::new(address.ip().to_canonical(), address.port())] {
-        for kind in [RecordKind::Pdu, RecordKind::Close, RecordKind::Path] {
+        for kind in [RecordKind::Pdu, RecordKind::Close, RecordKind::Path, RecordKind::Bundle] {
             for lane in 0..8 {
                 let mut bytes = frame(index.with_lane(lane), kind, b"forged, sixteen.");
                 let now = world.net.now;

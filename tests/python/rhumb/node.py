@@ -210,6 +210,15 @@ class Node:
             self._raise_failure(pdu)
         raise TimedOut(f"no pong from {destination}")
 
+    def pong(self, timeout_s: float) -> Pdu:
+        """The next Pong, of whichever ping."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            pong = self._step(deadline)
+            if pong is not None:
+                return pong
+        raise TimedOut("no pong")
+
     def poll(self, timeout_s: float) -> Optional[Pdu]:
         """The next Data PDU, or nothing if none comes in time. Meanwhile answers pings and resends what is due."""
         deadline = time.monotonic() + timeout_s

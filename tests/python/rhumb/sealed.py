@@ -17,7 +17,7 @@ from .replay import ReplayWindow
 EXPORTER_LABEL = b"EXTRACTOR-dtls_srtp"
 EXPORTED_LENGTH = 88
 
-TYPE_PDU, TYPE_CLOSE, TYPE_PATH = 0x8, 0xB, 0xD
+TYPE_PDU, TYPE_CLOSE, TYPE_PATH, TYPE_BUNDLE = 0x8, 0xB, 0xD, 0xE
 HEADER_LENGTH = 12
 TAG_LENGTH = 16
 OVERHEAD = HEADER_LENGTH + TAG_LENGTH
@@ -211,7 +211,7 @@ def read_header(datagram: bytes) -> Tuple[int, int, int, int]:
     first = int.from_bytes(datagram[:4], "big")
     counter = int.from_bytes(datagram[4:HEADER_LENGTH], "big")
     type_ = first >> 28
-    if type_ not in (TYPE_PDU, TYPE_CLOSE, TYPE_PATH):
+    if type_ not in (TYPE_PDU, TYPE_CLOSE, TYPE_PATH, TYPE_BUNDLE):
         raise Malformed("sealed datagram: type")
     return type_, first & MOST_INDEX, counter >> _NUMBER_BITS, counter & _LAST_NUMBER
 

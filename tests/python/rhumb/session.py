@@ -9,9 +9,9 @@ import select
 import socket
 import time
 from collections import deque
-from typing import Deque, Optional, Union
+from typing import Deque, Optional, Sequence, Union
 
-from . import sealed
+from . import bundles, sealed
 from .certificates import Address
 from .datagrams import DTLS_FIRST_BYTES, Initial, Retry
 from .dtls.client12 import Client12
@@ -82,6 +82,8 @@ class Session:
         self.sealer: Optional[sealed.Sealer] = None
         self._opener: Optional[sealed.Opener] = None
         self._opened: Deque[bytes] = deque()
+        # PDUs that came with others.
+        self.bundled = 0
         self._has_opened = False
         self._last_sent_at = self._last_opened_at = time.monotonic()
         self._repeat_at = 0.0
@@ -129,6 +131,13 @@ class Session:
         if len(pdu) > self.longest_pdu:
             raise Malformed("the PDU does not fit a datagram")
         self._send_sealed(sealed.TYPE_PDU, pdu)
+
+    def send_together(self, pdus: Sequence[bytes]) -> None:
+        """Sends PDUs in one datagram, once. The peer must take bundles."""
+        bundle = bundles.encode(pdus)
+        if len(bundle) > self.longest_pdu:
+            raise Malformed("the PDUs do not fit a datagram")
+        self._send_sealed(sealed.TYPE_BUNDLE, bundle)
 
     def receive(self, timeout_s: float) -> Optional[bytes]:
         """The next PDU, or nothing if none comes in time. Keeps the session alive meanwhile."""
@@ -230,7 +239,7 @@ class Session:
                 self._peer_parameters = parameters
                 self.sealer = sealed.Sealer(self._root_out, parameters.index)
             # Also for the peer that repeats its own because nothing of ours has opened.
-            self._send_sealed(sealed.TYPE_PDU, b"")
+            self._keep_alive()
 
     # Step 3
 
@@ -240,7 +249,7 @@ class Session:
             self._send_sealed(sealed.TYPE_CLOSE, b"")
             raise SessionOver("the peer fell silent")
         if now - self._last_sent_at >= KEEP_ALIVE_S:
-            self._send_sealed(sealed.TYPE_PDU, b"")
+            self._keep_alive()
         self._repeat_parameters(now)
 
     def _take(self, datagram: bytes) -> None:
@@ -266,8 +275,19 @@ class Session:
             raise SessionOver("the peer closed the session")
         if type_ == sealed.TYPE_PATH:
             self._answer_challenge(plaintext)
+        elif type_ == sealed.TYPE_BUNDLE:
+            self._take_bundle(plaintext)
         elif plaintext:
             self._opened.append(plaintext)
+
+    def _take_bundle(self, plaintext: bytes) -> None:
+        """Takes each PDU as if it had come alone (section 4.8)."""
+        try:
+            pdus = bundles.parse(plaintext)
+        except Malformed:
+            return
+        self.bundled += len(pdus)
+        self._opened.extend(pdus)
 
     def _answer_challenge(self, plaintext: bytes) -> None:
         """Shows the peer that we are where it sent a challenge (section 4.5). The socket is connected, so there is one way."""
@@ -277,6 +297,11 @@ class Session:
             return
         if challenge and self.sealer is not None:
             self._send_sealed(sealed.TYPE_PATH, sealed.PathMessage(answer=challenge).encode())
+
+    def _keep_alive(self) -> None:
+        """Shows that we are there, and that we take bundles."""
+        self._send_sealed(sealed.TYPE_PDU, b"")
+        self._send_sealed(sealed.TYPE_BUNDLE, bundles.encode([]))
 
     def _send_sealed(self, type_: int, plaintext: bytes) -> None:
         assert self.sealer is not None, "a session that was made has the peer's parameters"

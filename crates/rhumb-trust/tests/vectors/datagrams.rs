@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use rhumb_wire::bundle;
 use rhumb_wire::datagram::{
     AEAD_TAG_LEN, Counter, Datagram, HELLO_ID_LEN, LANES, PathMessage, RECORD_OVERHEAD,
     RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
@@ -40,6 +41,32 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
     parameter_refusals(parameters.emit(), file);
     path_messages(file);
     streams(file);
+    bundles(file);
+}
+
+fn bundles(file: &mut File) {
+    let form = "bundle";
+    let of = |pdus: &[&[u8]]| {
+        let mut bytes = Vec::new();
+        pdus.iter().for_each(|pdu| bundle::push(&mut bytes, pdu));
+        bytes
+    };
+    let (first, second) = (&b"a PDU stands here"[..], &b"and another"[..]);
+    for (name, pdus) in
+        [("empty", vec![]), ("of one", vec![first]), ("of two", vec![first, second])]
+    {
+        let fields = json!({"pdus": pdus.iter().map(|pdu| hex(pdu)).collect::<Vec<_>>()});
+        file.good("4.8", form, name, &fields, &of(&pdus));
+    }
+    let two = of(&[first, second]);
+    for (name, bytes) in [
+        ("ends within a PDU", two[..two.len() - 1].to_vec()),
+        ("ends within a length", [&two[..], &[0]].concat()),
+        ("an empty PDU", [&two[..], &[0, 0]].concat()),
+        ("more than 64 PDUs", of(&[&b"x"[..]; bundle::MAX_PDUS + 1])),
+    ] {
+        file.refused("4.8", form, name, &bytes, bundle::pdus(&bytes).map(Iterator::count));
+    }
 }
 
 fn path_messages(file: &mut File) {
@@ -126,6 +153,7 @@ fn headers(file: &mut File) {
         ("PDU", RecordKind::Pdu, 0x0123_4567, 1, 2),
         ("close", RecordKind::Close, 1, 0, 0),
         ("path message", RecordKind::Path, 1, 0, 3),
+        ("bundle", RecordKind::Bundle, 1, 0, 4),
         ("the last of everything", RecordKind::Pdu, 0x0FFF_FFFF, u16::MAX, (1 << 48) - 1),
     ] {
         let index = SessionIndex::new(index).unwrap();
@@ -134,6 +162,7 @@ fn headers(file: &mut File) {
             RecordKind::Pdu => 0x8,
             RecordKind::Close => 0xB,
             RecordKind::Path => 0xD,
+            RecordKind::Bundle => 0xE,
         };
         let index = index.as_u32();
         let fields = json!({"type": kind, "index": index, "epoch": epoch, "number": number});
