@@ -11,6 +11,7 @@
 //! | `0xB0` to `0xBF` | sealed close | as a sealed PDU, of nothing |
 //! | `0xC0` | discovery | [`Discovery`](crate::discovery::Discovery), which is no part of a link: foreign to [`Datagram`] |
 //! | `0xD0` to `0xDF` | sealed path message | as a sealed PDU, of a [`PathMessage`] |
+//! | `0xE0` to `0xEF` | sealed bundle | as a sealed PDU, of a [bundle](crate::bundle) |
 //! | any other | foreign | dropped and counted |
 
 use std::num::NonZeroU64;
@@ -23,7 +24,7 @@ use crate::reader::Reader;
 pub enum Datagram<'a> {
     /// A DTLS record, whole.
     Dtls(&'a [u8]),
-    /// A sealed PDU, close or path message: header, and the whole datagram as it was received.
+    /// A sealed PDU, close, path message or bundle: header, and the whole datagram as it was received.
     Record(RecordHeader),
     /// An initiator's first datagram, with the token it was given, if any.
     Initial {
