@@ -358,9 +358,10 @@ pub struct RouterArguments {
     /// where the driver runs programs (`xdp`) or surely gains by it (`auto`) [default: socket]
     #[arg(long, value_enum, value_name = "socket|auto|xdp")]
     pub(crate) io: Option<IoArgument>,
-    /// The network interface for AF_XDP [default: the one with the listen address, or the only one]
+    /// A network interface for AF_XDP, may be repeated [default: all that have the listen address,
+    /// and all that are up where the router listens at every address]
     #[arg(long, value_name = "NAME")]
-    pub(crate) interface: Option<String>,
+    pub(crate) interface: Vec<String>,
     /// Threads that forward, 1 to 8, or `auto` for one a core [default: 1]
     #[arg(long, value_name = "N|auto", value_parser = parse_workers)]
     pub(crate) workers: Option<u8>,

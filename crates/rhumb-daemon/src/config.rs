@@ -64,7 +64,7 @@ pub use seat::SeatSettings;
 pub use stamp::{StampDaemonSettings, StampSettings};
 pub use tun::TunSettings;
 pub use up::{Allowed, Brought, OfferedPort, UpSettings};
-use value::{Fault, RawWorkers, line_at};
+use value::{Fault, RawNames, RawWorkers, line_at};
 pub use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};
 
 /// What a RIB runs with.
@@ -311,7 +311,6 @@ impl ConfigFile {
         };
         let workers = self.workers(flags.workers)?;
         let io = self.io(flags)?;
-        refuse_workers_on_xdp(workers, &io)?;
         let domain = self.domain(flags)?;
         Ok(RouterSettings {
             border: self.border(domain.is_some())?,
@@ -391,15 +390,18 @@ impl ConfigFile {
             Some(io) => Some(io),
             None => self.parsed(raw.io.as_ref(), parse_io)?,
         };
-        let interface = flags.interface.clone().or_else(|| raw.interface.clone());
+        let interfaces = match &flags.interface[..] {
+            [] => raw.interface.clone().map_or(Vec::new(), RawNames::into_vec),
+            flags => flags.to_vec(),
+        };
         match io.unwrap_or(IoArgument::Socket) {
-            IoArgument::Socket if flags.interface.is_some() => Err(Failure::setup_text(
+            IoArgument::Socket if !flags.interface.is_empty() => Err(Failure::setup_text(
                 "sockets work on all interfaces; --interface goes with --io xdp or --io auto",
             )),
             IoArgument::Socket => Ok(Choice::Socket),
-            IoArgument::Auto => Ok(Choice::Auto { interface }),
+            IoArgument::Auto => Ok(Choice::Auto { interfaces }),
             IoArgument::Xdp => {
-                Ok(Choice::Xdp(xdp::Options { interface, ..xdp::Options::default() }))
+                Ok(Choice::Xdp(xdp::Options { interfaces, ..xdp::Options::default() }))
             }
         }
     }
@@ -580,15 +582,6 @@ fn parse_io(text: &str) -> Result<IoArgument, String> {
         .map_err(|_| format!("io is `{text}`; give socket, auto or xdp"))
 }
 
-fn refuse_workers_on_xdp(workers: u8, io: &Choice) -> Outcome<()> {
-    if workers > 1 && matches!(io, Choice::Xdp(_)) {
-        return Err(Failure::setup_text(
-            "several workers need sockets; give --workers 1 with --io xdp, or --io socket",
-        ));
-    }
-    Ok(())
-}
-
 /// What strangers may cost, with what the file says of one address.
 fn limits(sessions: Option<NonZeroU32>, handshakes: Option<NonZeroU32>) -> Limits {
     let mut limits = Limits::default();
@@ -744,18 +737,23 @@ pub(crate) mod tests {
             file(&text).router(flags).map(|settings| settings.io).map_err(|error| error.to_string())
         };
         let none = RouterArguments::default();
-        let interface = Some("eth0".to_owned());
-        let xdp =
-            Choice::Xdp(xdp::Options { interface: interface.clone(), ..xdp::Options::default() });
+        let on = |names: &[&str]| {
+            let interfaces = names.iter().map(|&name| name.to_owned()).collect();
+            Choice::Xdp(xdp::Options { interfaces, ..xdp::Options::default() })
+        };
         assert_eq!(io("", &none), Ok(Choice::Socket));
-        assert_eq!(io("io = \"xdp\"\ninterface = \"eth0\"", &none), Ok(xdp.clone()));
-        assert_eq!(io("io = \"auto\"", &none), Ok(Choice::Auto { interface: None }));
+        assert_eq!(io("io = \"xdp\"\ninterface = \"eth0\"", &none), Ok(on(&["eth0"])));
+        let two = "io = \"xdp\"\ninterface = [\"eth0\", \"eth1\"]\nworkers = 2";
+        assert_eq!(io(two, &none), Ok(on(&["eth0", "eth1"])));
+        assert_eq!(io("io = \"xdp\"", &none), Ok(on(&[])));
+        assert_eq!(io("io = \"auto\"", &none), Ok(Choice::Auto { interfaces: Vec::new() }));
         let fault = io("io = \"dpdk\"", &none).unwrap_err();
         assert!(fault.ends_with("line 4: io is `dpdk`; give socket, auto or xdp"), "{fault}");
+        let interface = vec!["eth0".to_owned()];
         let mut flags = RouterArguments { interface, ..RouterArguments::default() };
         assert!(io("", &flags).unwrap_err().contains("--interface goes with"));
         flags.io = Some(IoArgument::Xdp);
-        assert_eq!(io("io = \"socket\"\ninterface = \"eth9\"", &flags), Ok(xdp));
+        assert_eq!(io("io = \"socket\"\ninterface = \"eth9\"", &flags), Ok(on(&["eth0"])));
     }
 
     #[test]

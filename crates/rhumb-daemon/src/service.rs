@@ -54,13 +54,9 @@ pub fn serve<S: Service>(
     mut until: impl FnMut(&mut S, Now) -> bool,
 ) -> Outcome<bool> {
     let mut batch = Batch::new();
-    let mut was_xdp = io.io().is_xdp();
+    let mut on_xdp: Vec<String> = io.io().interfaces().into_iter().map(str::to_owned).collect();
     loop {
-        let is_xdp = io.io().is_xdp();
-        if std::mem::replace(&mut was_xdp, is_xdp) && !is_xdp {
-            let interface = io.io().interface().unwrap_or_default();
-            tracing::warn!(interface, "the interface of AF_XDP is gone, going on with sockets");
-        }
+        tell_of_interfaces_gone(io.io(), &mut on_xdp);
         let now = clock::now();
         service.advance(now);
         flush(io, service, &mut batch)?;
@@ -94,6 +90,21 @@ pub fn serve<S: Service>(
     }
 }
 
+/// Says which interfaces of AF_XDP are gone since they were `known`.
+fn tell_of_interfaces_gone(io: &Backend, known: &mut Vec<String>) {
+    if known.is_empty() {
+        return;
+    }
+    let there = io.interfaces();
+    known.retain(|interface| {
+        let is_there = there.contains(&&**interface);
+        if !is_there {
+            tracing::warn!(interface, "an interface of AF_XDP is gone, going on with sockets");
+        }
+        is_there
+    });
+}
+
 /// Handles what waits in the socket, a bounded number of batches, so that timers are never starved.
 fn receive<S: Service>(io: &mut Carrier, service: &mut S, batch: &mut Batch) -> Outcome {
     for _ in 0..MAX_BATCHES_A_TURN {
@@ -124,7 +135,7 @@ fn flush<S: Service>(io: &mut Carrier, service: &mut S, batch: &mut Batch) -> Ou
 fn io_json(io: &Backend, counters: &Counters) -> Value {
     json!({
         "backend": io.name(),
-        "interface": io.interface(),
+        "interfaces": io.interfaces(),
         "received_datagrams": counters.received_datagrams,
         "sent_datagrams": counters.sent_datagrams,
         "xdp_received_datagrams": counters.xdp_received_datagrams,
@@ -176,7 +187,7 @@ const SENT_BYTES: Metric = Metric::counter("rhumb_io_sent_bytes_total", "Bytes o
 /// See [`SENT_DATAGRAMS`].
 const SEND_CALLS: Metric =
     Metric::counter("rhumb_io_send_calls_total", "System calls made to send.");
-/// Which kind runs; it becomes `socket` when the interface under AF_XDP is removed.
+/// Which kind runs; it becomes `socket` when the interfaces under AF_XDP are removed.
 const BACKEND: Metric =
     Metric::gauge("rhumb_io_backend", "The backend of packet I/O that is in use.");
 /// Compare with [`RECEIVED_DATAGRAMS`]: the rest took the kernel's way.

@@ -1,8 +1,10 @@
-//! What AF_XDP is worth on a veth pair, per datagram, against plain sockets and against sockets
+//! What AF_XDP is worth on veth pairs, per datagram, against plain sockets and against sockets
 //! with segments and superpackets.
 //!
-//! A source and a sink on one end of the wire, a forwarder on the other that sends each datagram
-//! back to the sink and does nothing else. Source and sink share core 0, the forwarder has core 1.
+//! On one wire: a source and a sink on one end, a forwarder on the other that sends each datagram
+//! back to the sink and does nothing else. On two: source, forwarder and sink in a line, the
+//! forwarder with rings on both of its interfaces; sockets are as the router uses them there, and
+//! let datagrams gather ([`GATHER`]). Source and sink share core 0, the forwarder has core 1.
 //! The source's runs are cut into datagrams before they enter the wire (the fair case); with GRO
 //! the forwarder's end puts them together again. Per kind of forwarder a slice of [`DATAGRAMS`], in
 //! turns; medians over the rounds, and a ratio is the median of the ratios within a round.
@@ -12,7 +14,7 @@
 //! forwarder's sending, and be half of it). So the CPU time of the forwarder has its system calls,
 //! sending down to the device, and nothing of arrival. veth has no zero copy.
 //!
-//! Run by `cargo xtask bench xdp`; `--json` prints one object. Needs root; takes about 20 seconds.
+//! Run by `cargo xtask bench xdp`; `--json` prints one object. Needs root; takes half a minute.
 
 mod machine;
 #[path = "machine/thread_cpu.rs"]
@@ -28,9 +30,13 @@ use machine::median;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Backend, Choice, PacketIo, open, pin_thread, xdp};
 use rhumb_wire::Batch;
-use wire::Wire;
+use wire::{Host, Line, Wire};
 
 const SIZES: [usize; 3] = [64, 1000, 1400];
+/// Bytes of a datagram on two wires.
+const TWO_WIRES_SIZE: usize = 1000;
+/// What the router lets datagrams gather for, unless told otherwise.
+const GATHER: Duration = Duration::from_micros(50);
 const ROUNDS: usize = 9;
 /// Datagrams of a slice: the forwarder is at work for some 50 ms.
 const DATAGRAMS: usize = 160 * BATCH;
@@ -47,19 +53,16 @@ const CHEAPER_THAN_PLAIN: f64 = 2.5;
 /// Mpps by size: the same measurement.
 const MPPS_PER_CPU_SECOND: [(usize, f64); 2] = [(64, 0.68), (1000, 0.60)];
 
+/// At least so many times cheaper than sockets with segments and superpackets, on two wires.
+const CHEAPER_THAN_RUNS: f64 = 1.3;
+
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
-    let results = Wire::new().map(|wire| {
-        // Whole runs neither leave the source nor the forwarder;
-        // superpackets are made where the forwarder receives.
-        wire.far.run("ip link set far gso_max_segs 1");
-        wire.near.run("ip link set near gso_max_segs 1");
-        // Arrivals are handled on core 0. Each namespace sees its devices in a /sys of its own.
-        wire.far.run(
-            "unshare --mount sh -ec 'mount -t sysfs none /sys; echo 1 > /sys/class/net/far/queues/rx-0/rps_cpus'",
-        );
-        wire.near.enter(|| sys::generic_receive_offload("near")).expect("veth has this feature");
-        SIZES.map(|bytes| measure(&wire, bytes))
+    let results = Wire::new().zip(Line::new()).map(|(wire, line)| {
+        let one = Ground::one_wire(&wire);
+        let mut results: Vec<Size> = SIZES.map(|bytes| measure(&one, bytes)).into();
+        results.push(measure(&Ground::two_wires(&line), TWO_WIRES_SIZE));
+        results
     });
     match (results, json) {
         (Some(results), true) => print_json(&results),
@@ -92,19 +95,67 @@ impl Kind {
         }
     }
 
-    fn open(self) -> Backend {
+    fn open(self, ground: &Ground<'_>) -> Backend {
         let runs = self == Self::Runs;
-        let options = Options { gso: runs, gro: runs, ..Options::default() };
+        let coalesce = (runs && ground.wires > 1).then_some(GATHER);
+        let options = Options { gso: runs, gro: runs, coalesce, ..Options::default() };
         let choice = match self {
             Self::Xdp => Choice::Xdp(xdp::Options::default()),
             _ => Choice::Socket,
         };
-        let opened = open(&choice, NEAR.parse().expect("an address"), options).expect("a port");
-        if let Some(refusal) = opened.refusal {
-            panic!("{refusal}");
+        let any = "0.0.0.0:0".parse().expect("an address");
+        let mut opened = open(&choice, any, options, 1).expect("a port");
+        for interface in opened.interfaces {
+            if let Err(refusal) = interface.rings {
+                panic!("{}: {refusal}", interface.name);
+            }
         }
-        opened.backend
+        let backend = opened.backends.remove(0);
+        assert!(self != Self::Xdp || backend.interfaces().len() == ground.wires);
+        backend
     }
+}
+
+/// Where it happens.
+struct Ground<'a> {
+    wires: usize,
+    source: &'a Host,
+    forwarder: &'a Host,
+    sink: &'a Host,
+    /// Addresses of source and sink, and the forwarder's as the source has it.
+    addresses: [&'static str; 3],
+}
+
+impl<'a> Ground<'a> {
+    fn one_wire(wire: &'a Wire) -> Self {
+        let Wire { near, far } = wire;
+        prepare([(far, "far"), (near, "near")], (far, "far"), (near, "near"));
+        let addresses = ["10.9.0.2", "10.9.0.2", "10.9.0.1"];
+        Self { wires: 1, source: far, forwarder: near, sink: far, addresses }
+    }
+
+    fn two_wires(line: &'a Line) -> Self {
+        let Line { a, r1, r2, .. } = line;
+        prepare([(a, "right"), (r1, "right")], (r2, "left"), (r1, "left"));
+        let addresses = [Line::A, Line::R2, Line::R1];
+        Self { wires: 2, source: a, forwarder: r1, sink: r2, addresses }
+    }
+}
+
+/// Whole runs leave neither of the devices that cut; arrivals at one are
+/// handled on core 0, and put together at another.
+fn prepare(cut: [(&Host, &str); 2], steered: (&Host, &str), joined: (&Host, &str)) {
+    for (host, device) in cut {
+        host.run(&format!("ip link set {device} gso_max_segs 1"));
+    }
+    let (host, device) = steered;
+    // Each namespace sees its devices in a /sys of its own.
+    host.run(&format!(
+        "unshare --mount sh -ec 'mount -t sysfs none /sys; \
+         echo 1 > /sys/class/net/{device}/queues/rx-0/rps_cpus'"
+    ));
+    let (host, device) = joined;
+    host.enter(|| sys::generic_receive_offload(device)).expect("veth has this feature");
 }
 
 /// One slice.
@@ -127,17 +178,18 @@ impl Slice {
     }
 }
 
-/// All slices of one size, by kind.
+/// All slices of one size on one ground, by kind.
 struct Size {
+    wires: usize,
     bytes: usize,
     slices: [Vec<Slice>; 3],
 }
 
-fn measure(wire: &Wire, bytes: usize) -> Size {
-    let mut size = Size { bytes, slices: Default::default() };
+fn measure(ground: &Ground<'_>, bytes: usize) -> Size {
+    let mut size = Size { wires: ground.wires, bytes, slices: Default::default() };
     for round in 0..=ROUNDS {
         for (kind, slices) in KINDS.into_iter().zip(&mut size.slices) {
-            let slice = run(wire, kind, bytes);
+            let slice = run(ground, kind, bytes);
             // The first round warms up.
             if round > 0 {
                 slices.push(slice);
@@ -147,11 +199,16 @@ fn measure(wire: &Wire, bytes: usize) -> Size {
     size
 }
 
-fn run(wire: &Wire, kind: Kind, bytes: usize) -> Slice {
-    let (mut backend, stop) = (wire.near.enter(|| kind.open()), AtomicBool::new(false));
-    let bind = || UdpSocket::bind(FAR.parse().expect("an address"), Options::default());
-    let [mut source, mut sink] = wire.far.enter(|| [(); 2].map(|()| bind().expect("a free port")));
-    let (to, back) = (backend.local_address(), sink.local_address());
+fn run(ground: &Ground<'_>, kind: Kind, bytes: usize) -> Slice {
+    let mut backend = ground.forwarder.enter(|| kind.open(ground));
+    let stop = AtomicBool::new(false);
+    let at = |ip: &str, port| SocketAddr::new(ip.parse().expect("an address"), port);
+    let bind = |host: &Host, ip| {
+        host.enter(|| UdpSocket::bind(at(ip, 0), Options::default())).expect("a free port")
+    };
+    let [source_ip, sink_ip, forwarder_ip] = ground.addresses;
+    let (mut source, mut sink) = (bind(ground.source, source_ip), bind(ground.sink, sink_ip));
+    let (to, back) = (at(forwarder_ip, backend.local_address().port()), sink.local_address());
     std::thread::scope(|scope| {
         let forwarder = scope.spawn(|| forward(&mut backend, back, &stop));
         let _ = pin_thread(0);
@@ -210,11 +267,9 @@ fn forward(backend: &mut Backend, to: SocketAddr, stop: &AtomicBool) -> Duration
     thread_cpu::now() - begin
 }
 
-const NEAR: &str = "10.9.0.1:0";
-const FAR: &str = "10.9.0.2:0";
-
 /// Medians of one kind at one size.
 struct Row {
+    wires: usize,
     kind: Kind,
     bytes: usize,
     mpps: f64,
@@ -227,6 +282,7 @@ impl Size {
         std::array::from_fn(|at| {
             let slices = &self.slices[at];
             Row {
+                wires: self.wires,
                 kind: KINDS[at],
                 bytes: self.bytes,
                 mpps: median(slices.iter().map(Slice::mpps)),
@@ -255,20 +311,27 @@ fn targets(sizes: &[Size]) -> Vec<Target> {
         value: size.cheaper_than(0),
         at_least: CHEAPER_THAN_PLAIN,
     };
+    let one_wire = || sizes.iter().filter(|size| size.wires == 1);
     let rate = |(bytes, at_least): (usize, f64)| {
-        let size = sizes.iter().find(|size| size.bytes == bytes).expect("a size of ours");
+        let size = one_wire().find(|size| size.bytes == bytes).expect("a size of ours");
         let value = 1e3 / size.rows()[2].ns;
         Target { name: format!("xdp_mpps_per_cpu_s_{bytes}"), value, at_least }
     };
-    sizes.iter().map(ratio).chain(MPPS_PER_CPU_SECOND.map(rate)).collect()
+    let two_wires = sizes.iter().filter(|size| size.wires > 1).map(|size| Target {
+        name: format!("xdp_two_interfaces_cheaper_than_sockets_{}", size.bytes),
+        value: size.cheaper_than(1),
+        at_least: CHEAPER_THAN_RUNS,
+    });
+    one_wire().map(ratio).chain(MPPS_PER_CPU_SECOND.map(rate)).chain(two_wires).collect()
 }
 
 fn print_text(sizes: &[Size]) {
     println!("{}", conditions().map(|(name, value)| format!("{name}: {value}")).join("; "));
-    println!("forwarder        bytes    Mpps   CPU ns   lost");
+    println!("wires forwarder        bytes    Mpps   CPU ns   lost");
     for row in sizes.iter().flat_map(Size::rows) {
         println!(
-            "{:<14} {:>7} {:>7.3} {:>8.0} {:>6}",
+            "{:>5} {:<14} {:>7} {:>7.3} {:>8.0} {:>6}",
+            row.wires,
             row.kind.name(),
             row.bytes,
             row.mpps,
@@ -278,8 +341,9 @@ fn print_text(sizes: &[Size]) {
     }
     for size in sizes {
         println!(
-            "GSO + GRO over AF_XDP at {} B: {:.2} times the cost of it",
+            "GSO + GRO over AF_XDP at {} B, {} wires: {:.2} times the cost of it",
             size.bytes,
+            size.wires,
             size.cheaper_than(1)
         );
     }
@@ -293,7 +357,8 @@ fn print_json(sizes: &[Size]) {
     let conditions = conditions().map(|(name, value)| format!("{name:?}:{value:?}")).join(",");
     let result = |row: Row| {
         format!(
-            "{{\"bytes\":{},\"forwarder\":{:?},\"mpps\":{:.3},\"cpu_ns\":{:.0},\"lost\":{}}}",
+            "{{\"wires\":{},\"bytes\":{},\"forwarder\":{:?},\"mpps\":{:.3},\"cpu_ns\":{:.0},\"lost\":{}}}",
+            row.wires,
             row.bytes,
             row.kind.name(),
             row.mpps,
@@ -323,7 +388,7 @@ fn conditions() -> [(&'static str, String); 5] {
     [
         (
             "path",
-            "one veth pair between namespaces, MTU 1500, runs cut in software, NAPI GRO on arrival"
+            "one veth pair between namespaces, or two; MTU 1500, runs cut in software, NAPI GRO on arrival"
                 .into(),
         ),
         kernel,

@@ -1,7 +1,8 @@
-//! The backend of a daemon, chosen when it starts: a UDP socket, or AF_XDP with one.
+//! The backends of a daemon, one for each worker, chosen when it starts: UDP sockets, or AF_XDP
+//! with them.
 //!
-//! Invariant: whatever was chosen, there is a backend as soon as the address can be bound; why it
-//! is not the one that was wished for is told along with it.
+//! Invariant: whatever was chosen, there are backends as soon as the address can be bound; why one
+//! of them is not what was wished for is told along with them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,34 +11,39 @@ use std::time::Duration;
 
 use rhumb_wire::Batch;
 
-use crate::udp::{self, Ready, UdpSocket};
+use crate::udp::{self, Group, Ready, UdpSocket};
 #[cfg(target_os = "linux")]
 use crate::xdp::XdpSocket;
-use crate::xdp::{self, Refusal, Refused};
+use crate::xdp::{self, OnInterface, Refusal};
 use crate::{Counters, IoError, PacketIo, SendReport, Wake};
 
 /// Which backend to take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// A UDP socket.
+    /// UDP sockets.
     #[default]
     Socket,
-    /// AF_XDP where it is surely better, which is where
-    /// the driver has zero copy; else a UDP socket.
+    /// AF_XDP where it is surely better, which is on interfaces
+    /// whose driver has zero copy; else UDP sockets.
     Auto {
-        /// As [`xdp::Options::interface`].
-        interface: Option<String>,
+        /// As [`xdp::Options::interfaces`].
+        interfaces: Vec<String>,
     },
-    /// AF_XDP where the driver runs our program; else a UDP socket.
+    /// AF_XDP on interfaces whose driver runs our program; else UDP sockets.
     Xdp(xdp::Options),
 }
 
-/// A backend, and why it is not another one.
+/// Backends, and why they are not others.
 #[derive(Debug)]
 pub struct Opened {
-    /// The backend.
-    pub backend: Backend,
-    /// Why it does without AF_XDP, where that was asked for.
+    /// One for each worker, in their order.
+    pub backends: Vec<Backend>,
+    /// Whether each receives its share. If not, the first
+    /// receives all, and the others are to send only.
+    pub steered: bool,
+    /// What there is of AF_XDP on each interface that came in question, where it was asked for.
+    pub interfaces: Vec<OnInterface>,
+    /// Why no interface came in question, where AF_XDP was asked for.
     pub refusal: Option<Refusal>,
 }
 
@@ -52,42 +58,54 @@ pub enum Backend {
     Xdp(Box<XdpSocket>),
 }
 
-/// Opens the backend of choice on `address`; the system chooses the port when it is 0.
+/// Opens backends of choice for `workers` on `address`; the system chooses the port when it is 0.
 ///
 /// # Errors
-/// When the address cannot be bound. That AF_XDP is not available is no error.
+/// When the address cannot be bound. That AF_XDP is not available is no error, nor that the system
+/// cannot spread datagrams over workers.
 pub fn open(
     choice: &Choice,
     address: SocketAddr,
     options: udp::Options,
+    workers: usize,
 ) -> Result<Opened, IoError> {
-    let socket = UdpSocket::bind(address, options)?;
+    let group = Group::bind(address, options, workers)?;
     let wish = match choice {
-        Choice::Socket => return Ok(Opened { backend: socket.into(), refusal: None }),
-        Choice::Auto { interface } => xdp::Options {
-            interface: interface.clone(),
+        Choice::Socket => return Ok(Opened::sockets(group, None)),
+        Choice::Auto { interfaces } => xdp::Options {
+            interfaces: interfaces.clone(),
             zero_copy_only: true,
             ..xdp::Options::default()
         },
         Choice::Xdp(wish) => wish.clone(),
     };
-    Ok(match attach(socket, &wish) {
-        Ok(backend) => Opened { backend, refusal: None },
-        Err(refused) => {
-            let Refused { socket, refusal } = *refused;
-            Opened { backend: socket.into(), refusal: Some(refusal) }
-        }
-    })
+    if !group.steered {
+        return Ok(Opened::sockets(group, Some(Refusal::NotSteered)));
+    }
+    Ok(attach(group, &wish))
 }
 
 #[cfg(target_os = "linux")]
-fn attach(socket: UdpSocket, options: &xdp::Options) -> Result<Backend, Box<Refused>> {
-    XdpSocket::attach(socket, options).map(|socket| Backend::Xdp(Box::new(socket)))
+fn attach(group: Group, options: &xdp::Options) -> Opened {
+    let xdp::Attachment { result, interfaces, refusal } =
+        XdpSocket::attach_all(group.sockets, options);
+    let backends = match result {
+        Ok(with_rings) => with_rings.into_iter().map(|it| Backend::Xdp(Box::new(it))).collect(),
+        Err(sockets) => sockets.into_iter().map(Backend::from).collect(),
+    };
+    Opened { backends, steered: true, interfaces, refusal }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn attach(socket: UdpSocket, _: &xdp::Options) -> Result<Backend, Box<Refused>> {
-    Err(Box::new(Refused { socket, refusal: Refusal::NotLinux }))
+fn attach(group: Group, _: &xdp::Options) -> Opened {
+    Opened::sockets(group, Some(Refusal::NotLinux))
+}
+
+impl Opened {
+    fn sockets(group: Group, refusal: Option<Refusal>) -> Self {
+        let backends = group.sockets.into_iter().map(Backend::from).collect();
+        Self { backends, steered: group.steered, interfaces: Vec::new(), refusal }
+    }
 }
 
 impl Backend {
@@ -113,17 +131,17 @@ impl Backend {
         }
     }
 
-    /// Whether datagrams go by AF_XDP: not any more once its interface is gone.
+    /// Whether datagrams go by AF_XDP: not any more once its interfaces are gone.
     pub fn is_xdp(&self) -> bool {
         self.name() != "socket"
     }
 
-    /// The interface that AF_XDP works on.
-    pub fn interface(&self) -> Option<&str> {
+    /// The interfaces that AF_XDP works on: not any more those that are gone.
+    pub fn interfaces(&self) -> Vec<&str> {
         match self {
-            Self::Udp(_) => None,
+            Self::Udp(_) => Vec::new(),
             #[cfg(target_os = "linux")]
-            Self::Xdp(socket) => Some(socket.interface()),
+            Self::Xdp(socket) => socket.interfaces().collect(),
         }
     }
 
@@ -174,6 +192,14 @@ impl PacketIo for Backend {
             Self::Udp(socket) => socket.receive(batch),
             #[cfg(target_os = "linux")]
             Self::Xdp(socket) => socket.receive(batch),
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        match self {
+            Self::Udp(socket) => socket.is_drained(),
+            #[cfg(target_os = "linux")]
+            Self::Xdp(socket) => socket.is_drained(),
         }
     }
 

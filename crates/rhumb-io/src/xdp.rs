@@ -3,8 +3,8 @@
 //!
 //! An XDP program of a few dozen instructions leads whole datagrams to our port into rings that we
 //! share with the kernel; everything else that arrives goes on as before. We answer through the
-//! same rings, on ways that the kernel tells. What cannot go by frames (a peer beyond another
-//! interface, a neighbour not known yet, a datagram larger than a packet) goes by an ordinary UDP
+//! same rings, on ways that the kernel tells. What cannot go by frames (a peer beyond an
+//! interface without rings, a neighbour not known yet, a datagram larger than a packet) goes by an ordinary UDP
 //! socket on the same port, which also receives what the program passes. So whatever a socket
 //! reaches, this reaches; the rings make the usual case cheaper.
 //!
@@ -63,14 +63,44 @@ pub struct Refused<S = crate::udp::UdpSocket> {
     pub refusal: Refusal,
 }
 
+/// What became of the wish for rings.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct Attachment {
+    /// The sockets with rings; or, where no interface has any, the sockets as they were.
+    pub result: Result<Vec<XdpSocket>, Vec<crate::udp::UdpSocket>>,
+    /// The interfaces that came in question, and what there is on each.
+    pub interfaces: Vec<OnInterface>,
+    /// Why none came in question.
+    pub refusal: Option<Refusal>,
+}
+
+/// An interface, and what it gives.
+#[derive(Debug)]
+pub struct OnInterface {
+    /// Its name.
+    pub name: String,
+    /// The rings on it; or why there are none, and datagrams go by the sockets.
+    pub rings: Result<Rings, Refusal>,
+}
+
+/// The rings on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rings {
+    /// Receive queues that have rings.
+    pub queues: usize,
+    /// Whether the driver works in our memory itself, on every queue.
+    pub zero_copy: bool,
+}
+
 /// What to ask of AF_XDP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The interface to work on. `None`: the one that has the address of the socket or, for a
-    /// socket bound to all addresses, the only Ethernet interface there is.
-    pub interface: Option<String>,
-    /// The one receive queue to take. `None`: all of them, as many as [`MAX_QUEUES`]. What arrives
-    /// on others reaches us through the socket.
+    /// The interfaces to work on. Empty: those that have the address of the socket or, for a
+    /// socket bound to all addresses, every Ethernet interface that is up and has an address.
+    pub interfaces: Vec<String>,
+    /// Of each the one receive queue to take. `None`: all of them, as many as [`MAX_QUEUES`] on all
+    /// interfaces together. What arrives on others reaches us through the socket.
     pub queue: Option<u32>,
     /// Refuse where the driver copies each frame.
     pub zero_copy_only: bool,
@@ -80,5 +110,6 @@ pub struct Options {
     pub generic: bool,
 }
 
-/// Receive queues with rings at most: each takes 20 MiB, and one thread serves them all.
+/// Receive queues with rings at most: each takes 20 MiB, and up to 7 MiB more for each further
+/// thread; every thread serves them all.
 pub const MAX_QUEUES: usize = 16;

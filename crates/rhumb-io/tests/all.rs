@@ -18,3 +18,4 @@ mod wake;
 mod xdp;
 mod xdp_choice;
 mod xdp_packets;
+mod xdp_workers;

@@ -106,7 +106,7 @@ fn two_nodes_meet_through_a_router_on_af_xdp() {
 
     let status = net.status(&ready);
     assert_eq!(status["io"]["backend"], "xdp_copy", "{status}");
-    assert_eq!(status["io"]["interface"], "eth", "{status}");
+    assert_eq!(status["io"]["interfaces"], serde_json::json!(["eth"]), "{status}");
     let io = &status["io"];
     let by_rings = ["received", "sent"].map(|way| io[format!("xdp_{way}_datagrams")].as_u64());
     // A file of a million bytes takes several hundred datagrams each way.

@@ -16,7 +16,7 @@ use super::neighbours::{NEIGHBOUR_KEYS, RawNeighbour};
 use super::seat::{RawSeat, SEAT_KEYS};
 use super::tun::TUN_KEYS;
 use super::up::{FORWARD_KEYS, RawUp, SERVE_KEYS, UP_KEYS};
-use super::value::{Fault, RawWorkers, line_at};
+use super::value::{Fault, RawNames, RawWorkers, line_at};
 use super::words;
 
 /// The whole file. Every key is optional.
@@ -81,7 +81,7 @@ pub(crate) struct RawRouter {
     pub(crate) locators: Option<Vec<Spanned<String>>>,
     pub(crate) discovery: Option<bool>,
     pub(crate) io: Option<Spanned<String>>,
-    pub(crate) interface: Option<String>,
+    pub(crate) interface: Option<RawNames>,
     pub(crate) lease_s: Option<Spanned<u32>>,
     pub(crate) sessions_per_address: Option<NonZeroU32>,
     pub(crate) handshakes_per_address: Option<NonZeroU32>,

@@ -24,3 +24,20 @@ pub(crate) enum RawWorkers {
     Count(u64),
     Word(String),
 }
+
+/// A name, or a list of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RawNames {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl RawNames {
+    pub(crate) fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(name) => vec![name],
+            Self::Several(names) => names,
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The interface that the rings are on: what it is called and has,
+//! An interface that rings are on: what it is called and has,
 //! and the addresses at which datagrams are ours.
 //!
 //! Invariant: what is known of it is at most [`REFRESH_EVERY`] old while somebody waits for
@@ -23,6 +23,7 @@ pub(super) struct Interface {
     netlink: Netlink,
     addresses: Addresses,
     refresh_at: Instant,
+    is_gone: bool,
 }
 
 /// Where the sockets beside the rings are bound: each family's address,
@@ -64,16 +65,9 @@ struct Addresses {
 }
 
 impl Interface {
-    /// The interface called `name`, or else the one that
-    /// `local` tells, for a UDP socket at `local`.
-    pub(super) fn of_socket(name: Option<&str>, local: SocketAddr) -> Result<Self, Refusal> {
-        let found = |netlink: &mut Netlink| match name {
-            Some(name) => Ok(name.to_owned()),
-            None => {
-                find_interface(netlink, local).ok_or(Refusal::WhichInterface { address: local })
-            }
-        };
-        let interface = Self::open(found, Listening::at(local.ip()))?;
+    /// The interface called `name`, for a UDP socket at `local`.
+    pub(super) fn of_socket(name: &str, local: SocketAddr) -> Result<Self, Refusal> {
+        let interface = Self::named(name, Listening::at(local.ip()))?;
         if interface.addresses.inserted.is_empty() && !local.ip().is_unspecified() {
             return Err(Refusal::AddressElsewhere { interface: interface.name, address: local });
         }
@@ -82,15 +76,8 @@ impl Interface {
 
     /// The interface called `name`.
     pub(super) fn named(name: &str, listening: Listening) -> Result<Self, Refusal> {
-        Self::open(|_| Ok(name.to_owned()), listening)
-    }
-
-    fn open(
-        name: impl FnOnce(&mut Netlink) -> Result<String, Refusal>,
-        listening: Listening,
-    ) -> Result<Self, Refusal> {
+        let name = name.to_owned();
         let mut netlink = Netlink::new().map_err(|error| Refusal::of("socket(NETLINK)", error))?;
-        let name = name(&mut netlink)?;
         let link = netlink.link_by_name(&name);
         let link = link.map_err(|source| Refusal::Interface { interface: name.clone(), source })?;
         if !link.ethernet {
@@ -103,7 +90,8 @@ impl Interface {
         let map = bpf::set_of_addresses(MAX_ADDRESSES)
             .map_err(|error| Refusal::of("BPF_MAP_CREATE(HASH)", error))?;
         let addresses = Addresses { listening, map, inserted: Vec::new(), host: Vec::new() };
-        let mut interface = Self { name, link, netlink, addresses, refresh_at: Instant::now() };
+        let refresh_at = Instant::now();
+        let mut interface = Self { name, link, netlink, addresses, refresh_at, is_gone: false };
         let ours = interface.read_addresses();
         let ours = ours.map_err(|error| Refusal::of("RTM_GETADDR", error))?;
         interface.addresses.replace(&ours);
@@ -143,6 +131,11 @@ impl Interface {
         Asking { netlink: &mut self.netlink, interfaces, source }
     }
 
+    /// Whether it was removed, as far as is known.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
     /// Reads what may have changed, if it is time to.
     pub(super) fn refresh(&mut self, now: Instant) {
         if now < self.refresh_at {
@@ -151,8 +144,9 @@ impl Interface {
         self.refresh_at = now + REFRESH_EVERY;
         // What cannot be read stays as it was: the kernel
         // drops what is not for it, and we ask again.
-        if let Ok(link) = self.netlink.link_by_index(self.link.index) {
-            self.link = Link { mtu: link.mtu.min(MAX_MTU), ..link };
+        match self.netlink.link_by_index(self.link.index) {
+            Ok(link) => self.link = Link { mtu: link.mtu.min(MAX_MTU), ..link },
+            Err(error) => self.is_gone |= error.raw_os_error() == Some(libc::ENODEV),
         }
         if let Ok(ours) = self.read_addresses() {
             self.addresses.replace(&ours);
@@ -176,17 +170,6 @@ impl Interface {
     /// back to ourselves, and so would the answer to that.
     pub(super) fn is_this_host(&self, peer: IpAddr) -> bool {
         self.addresses.host.binary_search(&peer).is_ok()
-    }
-
-    /// Whether a peer may be on or behind this interface, by its address alone.
-    pub(super) fn has(&self, peer: &SocketAddr) -> bool {
-        match peer {
-            SocketAddr::V4(_) => true,
-            SocketAddr::V6(peer) if peer.ip().is_unicast_link_local() => {
-                peer.scope_id() == self.link.index
-            }
-            SocketAddr::V6(peer) => peer.ip().to_ipv4_mapped().is_none(),
-        }
     }
 
     pub(super) fn ends(&self, way: &Way, port: u16, peer: SocketAddr) -> Ends {
@@ -228,11 +211,12 @@ fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
     }
 }
 
-/// The interface that has the address `local`; for all addresses, the only
-/// Ethernet interface that has any. One that is not running counts where none is:
-/// a router may be started before the cable is in.
-fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
-    let all = if_addrs::get_if_addrs().ok()?;
+/// The Ethernet interfaces that have the address `local`; for all addresses, those that have any.
+/// Those that are not running count where none is: a router may be started before the cable is in.
+pub(super) fn find_interfaces(local: SocketAddr) -> Vec<String> {
+    let (Ok(all), Ok(mut netlink)) = (if_addrs::get_if_addrs(), Netlink::new()) else {
+        return Vec::new();
+    };
     let fits = |it: &if_addrs::Interface| local.ip().is_unspecified() || it.ip() == local.ip();
     let mut found: Vec<(&str, bool)> =
         all.iter().filter(|it| fits(it)).map(|it| (&*it.name, it.is_oper_up())).collect();
@@ -242,10 +226,7 @@ fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
     if found.iter().any(|(_, running)| *running) {
         found.retain(|(_, running)| *running);
     }
-    match found[..] {
-        [(only, _)] => Some(only.to_owned()),
-        _ => None,
-    }
+    found.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Largest packet of an interface whose frames fit into ours.

@@ -18,12 +18,12 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::attached::Attached;
+use super::attached::{Attached, Division};
 use super::frame;
 use super::interface::Interface;
 use super::program::Wanted;
 use super::queue::Queue;
-use super::ways::{Way, Ways};
+use super::ways::{Peer, Way, Ways};
 use super::{MAX_QUEUES, Options, Refusal, Refused};
 use crate::ip::{Fate, HEADROOM, IpBatch, IpIo, RECEIVE_MOST, RawSocket, ends_of, settle};
 use crate::poll::{Interest, poll};
@@ -123,10 +123,8 @@ impl XdpPackets {
         let most = MAX_QUEUES / interfaces.len();
         let open = |name: &&str| {
             let all = sockets.iter().map(|socket| Interface::named(name, socket.listening()));
-            let mut all = all.collect::<Result<Vec<Interface>, Refusal>>()?;
-            let first = all.remove(0);
-            let first = Attached::open(first, Wanted::Protocol(protocol), options, most)?;
-            Ok(first.share(all))
+            let all = all.collect::<Result<Vec<Interface>, Refusal>>()?;
+            Attached::open(all, Wanted::Protocol(protocol), Division::ByQueue, options, most)
         };
         interfaces.iter().map(open).collect()
     }
@@ -211,7 +209,7 @@ impl XdpPackets {
         for attempt in 0..2 {
             let Some(arm) = arm else { break };
             let source = self.arms[arm].interface.mac();
-            let Some(queue) = self.arms[arm].queues.first_mut() else { break };
+            let Some(queue) = self.arms[arm].sending() else { break };
             if queue.push(|frame| frame::emit_packet(frame, source, way.mac, packet)) {
                 self.counters.sent_messages += 1;
                 self.counters.sent_datagrams += 1;
@@ -229,8 +227,21 @@ impl XdpPackets {
     fn find(&mut self, to: IpAddr, len: usize, now: Instant) -> Option<Way> {
         let has_rings = |arm: &Attached| !arm.queues.is_empty();
         let asked = &mut self.arms.iter_mut().find(|arm| has_rings(arm))?.interface;
-        let way =
-            self.ways.find(&mut asked.kernel(&self.interfaces, None), to, len, self.batch, now)?;
+        // A packet does not say by which of several links its destination is.
+        let one_link = matches!(to, IpAddr::V6(address) if address.is_unicast_link_local());
+        let through = match self.interfaces[..] {
+            [(only, _)] if one_link => Some(only),
+            _ if one_link => return None,
+            _ => None,
+        };
+        let peer = Peer { ip: to, through };
+        let way = self.ways.find(
+            &mut asked.kernel(&self.interfaces, None),
+            peer,
+            len,
+            self.batch,
+            now,
+        )?;
         let begins_at = |arm: &Attached| arm.interface.index() == way.interface;
         self.arms.iter().any(|arm| begins_at(arm) && has_rings(arm)).then_some(way)
     }
@@ -238,7 +249,7 @@ impl XdpPackets {
     /// Sends the frames in the ring of an arm. Those that a full queue swallows are taken out of
     /// what `report` says was sent; whose they were is not known.
     fn flush(&mut self, arm: usize, report: &mut SendReport) {
-        let Some(queue) = self.arms[arm].queues.first_mut() else { return };
+        let Some(queue) = self.arms[arm].sending() else { return };
         let flushed = queue.flush();
         flushed.settle(report, &mut self.counters);
         if flushed.gone {
@@ -249,7 +260,7 @@ impl XdpPackets {
     /// Whether frames wait in a ring that a full queue,
     /// or an interface that is down, has not taken.
     fn has_unsent(&self) -> bool {
-        self.arms.iter().any(|arm| arm.queues.first().is_some_and(Queue::has_unsent))
+        self.arms.iter().any(Attached::has_unsent)
     }
 }
 

@@ -5,7 +5,8 @@
 //! our addresses, in plain Ethernet frames: IPv4 without options or IPv6 without extension
 //! headers. Everything else passes to the kernel as if we were not there: ARP, neighbour
 //! discovery, ICMP, TCP, other ports, protocols and hosts, fragments, tagged frames, and what
-//! is ours on queues that have no ring of ours.
+//! is ours on queues that have no ring of ours. Where several workers have rings, the lane of a
+//! datagram says whose it is.
 //!
 //! Invariant: a frame that is not surely ours passes. Source: Linux
 //! `Documentation/bpf/standardization/instruction-set.rst`.
@@ -23,11 +24,14 @@ pub(super) enum Wanted {
     Protocol(u8),
 }
 
-/// The program for what is `wanted`. `addresses` and `rings` are the maps it looks
-/// into: keys of 16 bytes (IPv4 mapped), and rings by receive queue. `miss` is what
+/// The program for what is `wanted`. `addresses` and `rings` are the maps it looks into: keys of 16
+/// bytes (IPv4 mapped), and rings by receive queue, of each those of as many `users`. A sealed
+/// datagram goes to the user of its lane, lane n to user n modulo their number, and everything
+/// else to the first: the rule by which sockets are chosen, too (`udp::Group`). `miss` is what
 /// becomes of our packets on a queue that has no ring.
 pub(super) fn program(
     wanted: Wanted,
+    users: u32,
     addresses: BorrowedFd<'_>,
     rings: BorrowedFd<'_>,
     miss: Action,
@@ -90,12 +94,45 @@ pub(super) fn program(
     ];
     // The key is the destination.
     let key = [Copy(-16, 38), Copy(-12, 42), Copy(-8, 46), Copy(-4, 50)];
-    let end = look_up(addresses, rings, miss);
-    assemble(&[&begin, &port_at(36)[..], &between, &port_at(56), &key, &end].concat())
+    let user_at = |payload: i16, labels| match wanted {
+        Wanted::Port(_) => user_of(users, payload, labels),
+        Wanted::Protocol(_) => vec![Set(R9, 0)],
+    };
+    let v4 = [port_at(36), user_at(42, [Label::SealedV4, Label::KnownV4])].concat();
+    let v6 = [port_at(56), user_at(62, [Label::SealedV6, Label::KnownV6])].concat();
+    let end = look_up(users, addresses, rings, miss);
+    assemble(&[&begin, &v4[..], &between, &v6, &key, &end].concat())
 }
 
-/// The end of the program: is the address in the key one of ours, and is there a ring for it?
-fn look_up(addresses: BorrowedFd<'_>, rings: BorrowedFd<'_>, miss: Action) -> Vec<Op> {
+/// Finds out whose a datagram is, from its payload in the frame: the user's number comes into R9.
+/// Source: `docs/spec.md`, section 4.1.
+fn user_of(users: u32, payload: i16, [sealed, known]: [Label; 2]) -> Vec<Op> {
+    use Op::*;
+    use Size::*;
+    vec![
+        Set(R9, 0),
+        // Kind and index are there?
+        Move(R2, R7),
+        Add(R2, i32::from(payload) + 4),
+        IfGreater(R2, R8, known),
+        // A sealed datagram: its first half byte is 8, B or D.
+        Load(Byte, R3, R7, payload),
+        And(R3, 0xF0),
+        IfEqual(R3, 0x80, sealed),
+        IfEqual(R3, 0xB0, sealed),
+        IfNot(R3, 0xD0, known),
+        At(sealed),
+        // The lane is the low three bits of the four bytes of kind and index.
+        Load(Byte, R9, R7, payload + 3),
+        And(R9, 7),
+        Modulo(R9, users.cast_signed()),
+        At(known),
+    ]
+}
+
+/// The end of the program: is the address in the key one of ours, and is there a ring for it of the
+/// user in R9?
+fn look_up(users: u32, addresses: BorrowedFd<'_>, rings: BorrowedFd<'_>, miss: Action) -> Vec<Op> {
     use Op::*;
     use Size::*;
     vec![
@@ -107,6 +144,8 @@ fn look_up(addresses: BorrowedFd<'_>, rings: BorrowedFd<'_>, miss: Action) -> Ve
         IfEqual(R0, 0, Label::Pass),
         LoadMap(R1, rings.as_raw_fd()),
         Load(Word, R2, R6, CONTEXT_QUEUE),
+        Multiply(R2, users.cast_signed()),
+        AddRegister(R2, R9),
         Set(R3, miss as i32),
         Call(REDIRECT_MAP),
         Exit,
@@ -152,6 +191,10 @@ pub(super) struct Instruction {
 enum Label {
     V4,
     V6,
+    SealedV4,
+    KnownV4,
+    SealedV6,
+    KnownV6,
     LookUp,
     Pass,
 }
@@ -168,6 +211,7 @@ const R3: Register = Register(3);
 const R6: Register = Register(6);
 const R7: Register = Register(7);
 const R8: Register = Register(8);
+const R9: Register = Register(9);
 const R10: Register = Register(10);
 
 #[derive(Debug, Clone, Copy)]
@@ -185,6 +229,9 @@ enum Op {
     Move(Register, Register),
     Set(Register, i32),
     Add(Register, i32),
+    AddRegister(Register, Register),
+    Multiply(Register, i32),
+    Modulo(Register, i32),
     And(Register, i32),
     /// Into the register from memory at base and offset.
     Load(Size, Register, Register, i16),
@@ -246,6 +293,9 @@ impl Op {
             Self::Move(to, from) => (ALU64 | MOV | BY_REGISTER, to, from, 0, 0),
             Self::Set(to, value) => (ALU64 | MOV, to, zero, 0, value),
             Self::Add(to, value) => (ALU64 | ADD, to, zero, 0, value),
+            Self::AddRegister(to, from) => (ALU64 | ADD | BY_REGISTER, to, from, 0, 0),
+            Self::Multiply(to, value) => (ALU64 | MUL, to, zero, 0, value),
+            Self::Modulo(to, value) => (ALU64 | MOD, to, zero, 0, value),
             Self::And(to, value) => (ALU64 | AND, to, zero, 0, value),
             Self::Load(size, to, base, at) => (LDX | MEM | size_code(size), to, base, at, 0),
             Self::Copy(to, from) => {
@@ -310,6 +360,8 @@ const ALU64: u8 = 0x07;
 const MEM: u8 = 0x60;
 const BY_REGISTER: u8 = 0x08;
 const ADD: u8 = 0x00;
+const MUL: u8 = 0x20;
+const MOD: u8 = 0x90;
 const AND: u8 = 0x50;
 const MOV: u8 = 0xB0;
 const JA: u8 = 0x00;
@@ -342,13 +394,17 @@ mod tests {
     impl Loaded {
         /// `None`, and why, where the test may not load programs.
         fn new(wanted: Wanted) -> Option<Self> {
+            Self::for_users(wanted, 1)
+        }
+
+        fn for_users(wanted: Wanted, users: u32) -> Option<Self> {
             let load = || -> io::Result<Self> {
                 let (addresses, rings) = (bpf::set_of_addresses(4)?, bpf::ring_map(1)?);
                 for address in ["::ffff:192.0.2.2", "2001:db8::2"] {
                     let address: std::net::Ipv6Addr = address.parse().expect("an address");
                     bpf::insert_address(addresses.as_fd(), &address.octets())?;
                 }
-                let code = program(wanted, addresses.as_fd(), rings.as_fd(), Action::Drop);
+                let code = program(wanted, users, addresses.as_fd(), rings.as_fd(), Action::Drop);
                 Ok(Self { program: bpf::load(&code)?, _maps: [addresses, rings] })
             };
             match load() {

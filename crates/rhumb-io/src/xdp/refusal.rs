@@ -12,8 +12,8 @@ pub enum Refusal {
     /// This system has no AF_XDP.
     #[error("AF_XDP is there on Linux only")]
     NotLinux,
-    /// No interface was named, and the address does not tell.
-    #[error("AF_XDP works on one interface, and {address} does not tell which; name it")]
+    /// No interface was named, and none has the address.
+    #[error("no Ethernet interface is found for {address}; name one, or listen elsewhere")]
     WhichInterface {
         /// The address that the socket is bound to.
         address: SocketAddr,
@@ -61,6 +61,9 @@ pub enum Refusal {
         /// The largest that can be, in bytes.
         limit: u32,
     },
+    /// The system does not say which worker a datagram is for.
+    #[error("AF_XDP for several workers needs a system that spreads datagrams over sockets")]
+    NotSteered,
     /// The process may not do this.
     #[error("AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or root ({call}: {source})")]
     NotPermitted {

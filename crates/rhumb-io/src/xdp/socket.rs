@@ -1,30 +1,31 @@
-//! The backend: rings on an interface, and an ordinary socket on the same port.
+//! The backend: rings on interfaces, and an ordinary socket on the same port. For one worker, or for
+//! each of several.
 //!
-//! Flow, per batch: [`receive`](PacketIo::receive) takes the batch from the rings, or else from
-//! the socket, copying each payload once; [`send`](PacketIo::send) writes frames for slots
-//! whose peer has a way, collects the others into a batch for the socket, and sends frames
+//! Flow, per batch: [`receive`](PacketIo::receive) takes the batch from the rings, those of each
+//! interface in turn, or else from the socket, copying each payload once;
+//! [`send`](PacketIo::send) writes frames for slots whose peer has a way that begins at one of
+//! the interfaces, collects the others into a batch for the socket, and sends frames
 //! first. A peer whose datagram has gone to the socket's batch gets the later ones of this
 //! batch that way too, so that they keep their order.
 //!
-//! Invariant: once the interface is gone, this is a socket.
+//! Invariant: once an interface is gone, what went by it goes by the socket.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rhumb_wire::{Batch, stream};
 
-use super::attached::Attached;
+use super::attached::{Attached, Division};
 use super::frame::{self, ETHERNET_LEN, Ends, headers_len};
-use super::interface::Interface;
+use super::interface::{Interface, find_interfaces};
 use super::program::Wanted;
 use super::queue::{FRAME_LEN, Queue};
-use super::ways::{Way, Ways};
-use super::{MAX_QUEUES, Options, Refused};
+use super::ways::{Peer, Way, Ways};
+use super::{Attachment, MAX_QUEUES, OnInterface, Options, Refusal, Refused, Rings};
 use crate::poll::{Interest, poll};
 use crate::udp::{Ready, UdpSocket};
 use crate::{Counters, PacketIo, SendReport, Wake};
@@ -32,59 +33,119 @@ use crate::{Counters, PacketIo, SendReport, Wake};
 /// A UDP socket whose datagrams go by AF_XDP where they can.
 pub struct XdpSocket {
     /// Dropped first: from then on nothing is led into the rings.
-    _program: Arc<OwnedFd>,
+    arms: Vec<Attached>,
     socket: UdpSocket,
-    queues: Vec<Queue>,
-    interface: Interface,
+    /// Index and largest packet of the interface of each arm, as of the last wait.
+    interfaces: Vec<(u32, u32)>,
     ways: Ways,
     batch: u64,
+    /// Which arm is asked first, so that none starves another.
+    first: usize,
     /// What goes through the socket.
     rest: Batch,
     arrivals: Vec<(SocketAddr, Range<usize>)>,
     socket_is_ready: bool,
+    /// Whether the last batch took all that was in the rings, and the socket had nothing before.
+    drained: bool,
     counters: Counters,
+}
+
+/// Where the datagrams of a slot go, as long as slots of the same peer follow.
+#[derive(Clone, Copy)]
+struct Known {
+    peer: SocketAddr,
+    arm: usize,
+    ends: Ends,
+    max_packet: usize,
 }
 
 impl XdpSocket {
     /// Gives rings to a socket. What it has received already stays receivable.
     ///
     /// # Errors
-    /// When the system, the interface or its driver cannot: then the
-    /// socket comes back as it was, with the reason.
+    /// When the system, the interfaces or their drivers cannot: then the
+    /// socket comes back as it was, with the reason of the first of them.
     pub fn attach(socket: UdpSocket, options: &Options) -> Result<Self, Box<Refused>> {
-        let local = socket.local_address();
-        let interface = Interface::of_socket(options.interface.as_deref(), local);
-        let wanted = Wanted::Port(local.port());
-        match interface.and_then(|it| Attached::open(it, wanted, options, MAX_QUEUES)) {
-            Ok(Attached { program, queues, interface }) => Ok(Self {
-                _program: program,
-                socket,
-                queues,
-                interface,
-                ways: Ways::new(),
-                batch: 0,
-                rest: Batch::new(),
-                arrivals: Vec::new(),
-                socket_is_ready: false,
-                counters: Counters::default(),
-            }),
-            Err(refusal) => Err(Box::new(Refused { socket, refusal })),
+        let Attachment { result, mut interfaces, refusal } =
+            Self::attach_all(vec![socket], options);
+        match result {
+            Ok(mut sockets) => Ok(sockets.remove(0)),
+            Err(mut sockets) => {
+                let refusal = refusal.or_else(|| interfaces.remove(0).rings.err());
+                let refusal = refusal.expect("invariant: there are no rings for a reason");
+                Err(Box::new(Refused { socket: sockets.remove(0), refusal }))
+            }
         }
     }
 
-    /// The name of the interface with our program.
-    pub fn interface(&self) -> &str {
-        self.interface.name()
+    /// Gives rings on the same interfaces to several sockets at one address, for a thread each.
+    /// Each has rings on every queue, and gets what is on its lanes, as the system has it with the
+    /// sockets themselves ([`Group`](crate::udp::Group)). An interface that cannot, or whose driver
+    /// cannot, is left to the sockets.
+    ///
+    /// # Panics
+    /// Without any socket.
+    pub fn attach_all(sockets: Vec<UdpSocket>, options: &Options) -> Attachment {
+        let local = sockets[0].local_address();
+        let names = match &options.interfaces[..] {
+            [] => find_interfaces(local),
+            named => named.to_vec(),
+        };
+        if names.is_empty() {
+            let refusal = Some(Refusal::WhichInterface { address: local });
+            return Attachment { result: Err(sockets), interfaces: Vec::new(), refusal };
+        }
+        let most = (MAX_QUEUES / names.len()).max(1);
+        let mut shares: Vec<Vec<Attached>> = sockets.iter().map(|_| Vec::new()).collect();
+        let mut interfaces = Vec::new();
+        for (number, name) in names.into_iter().enumerate() {
+            let opened = match number < MAX_QUEUES {
+                true => open_arm(&name, local, sockets.len(), options, most),
+                false => Err(Refusal::TooManyInterfaces { limit: MAX_QUEUES }),
+            };
+            let rings = opened.map(|arms| {
+                let queues = &arms[0].queues;
+                let zero_copy = queues.iter().all(Queue::is_zero_copy);
+                let rings = Rings { queues: queues.len(), zero_copy };
+                shares.iter_mut().zip(arms).for_each(|(share, arm)| share.push(arm));
+                rings
+            });
+            interfaces.push(OnInterface { name, rings });
+        }
+        if shares[0].is_empty() {
+            return Attachment { result: Err(sockets), interfaces, refusal: None };
+        }
+        let with_rings = sockets.into_iter().zip(shares).map(|(socket, arms)| Self {
+            interfaces: arms.iter().map(|arm| arm.interface.index_and_mtu()).collect(),
+            arms,
+            socket,
+            ways: Ways::new(),
+            batch: 0,
+            first: 0,
+            rest: Batch::new(),
+            arrivals: Vec::new(),
+            socket_is_ready: false,
+            drained: false,
+            counters: Counters::default(),
+        });
+        Attachment { result: Ok(with_rings.collect()), interfaces, refusal: None }
     }
 
-    /// Whether the driver works in our memory itself, on every queue.
+    /// The names of the interfaces that datagrams go by past the kernel: fewer once one is gone.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        let have_rings = self.arms.iter().filter(|arm| !arm.queues.is_empty());
+        have_rings.map(|arm| arm.interface.name())
+    }
+
+    /// Whether the drivers work in our memory themselves, on every queue.
     pub fn is_zero_copy(&self) -> bool {
-        !self.queues.is_empty() && self.queues.iter().all(Queue::is_zero_copy)
+        let mut queues = self.arms.iter().flat_map(|arm| &arm.queues).peekable();
+        queues.peek().is_some() && queues.all(Queue::is_zero_copy)
     }
 
-    /// Receive queues that have rings. 0 once the interface is gone.
+    /// Receive queues that have rings. 0 once all interfaces are gone.
     pub fn queues(&self) -> usize {
-        self.queues.len()
+        self.arms.iter().map(|arm| arm.queues.len()).sum()
     }
 
     /// The ordinary socket on the same port.
@@ -96,7 +157,8 @@ impl XdpSocket {
     pub fn counters(&self) -> Counters {
         let mut all = self.socket.counters();
         let rings = &self.counters;
-        all.receive_queue_overflows += self.queues.iter().map(Queue::overflows).sum::<u64>();
+        let queues = self.arms.iter().flat_map(|arm| &arm.queues);
+        all.receive_queue_overflows += queues.map(Queue::overflows).sum::<u64>();
         all.receive_malformed += rings.receive_malformed;
         all.received_messages += rings.received_messages;
         all.received_datagrams += rings.received_datagrams;
@@ -129,21 +191,25 @@ impl XdpSocket {
         also: Option<&Wake>,
         beside: Option<BorrowedFd<'_>>,
     ) -> io::Result<Ready> {
-        self.interface.refresh(Instant::now());
-        let timeout = match self.has_unsent() {
-            false => timeout,
-            true => {
-                self.flush(&mut SendReport::default());
-                Some(timeout.map_or(UNSENT_WAIT, |timeout| timeout.min(UNSENT_WAIT)))
-            }
-        };
+        self.refresh(Instant::now());
+        let mut timeout = timeout;
+        if self.arms.iter().any(Attached::has_unsent) {
+            self.flush(&mut SendReport::default());
+            timeout = Some(timeout.map_or(UNSENT_WAIT, |timeout| timeout.min(UNSENT_WAIT)));
+        }
+        // Frames that are kept while another worker is at the rings are nobody's meanwhile.
+        let queues = self.arms.iter_mut().flat_map(|arm| &mut arm.queues);
+        if !queues.fold(true, |all, queue| queue.give_back() && all) {
+            timeout = Some(timeout.map_or(UNSENT_WAIT, |timeout| timeout.min(UNSENT_WAIT)));
+        }
         let mut interests = [const { Interest::Nothing }; 3 + MAX_QUEUES];
         interests[0] = Interest::Readable(self.socket.as_fd());
         if let Some(wake) = also {
             interests[1] = Interest::Readable(wake.as_fd());
         }
         interests[2] = beside.map_or(Interest::Nothing, Interest::Readable);
-        for (interest, queue) in interests[3..].iter_mut().zip(&self.queues) {
+        let queues = self.arms.iter().flat_map(|arm| &arm.queues);
+        for (interest, queue) in interests[3..].iter_mut().zip(queues) {
             *interest = Interest::Readable(queue.as_fd());
         }
         let ready = poll(&interests, timeout)?;
@@ -152,31 +218,49 @@ impl XdpSocket {
         Ok(Ready { readable, woken: ready[1] && also.is_some_and(Wake::take) })
     }
 
+    /// Reads what may have changed of the interfaces, if it is time to.
+    fn refresh(&mut self, now: Instant) {
+        for (arm, known) in self.arms.iter_mut().zip(&mut self.interfaces) {
+            arm.interface.refresh(now);
+            *known = arm.interface.index_and_mtu();
+            if arm.interface.is_gone() {
+                arm.queues.clear();
+            }
+        }
+    }
+
     fn receive_from_socket(&mut self, batch: &mut Batch) -> io::Result<usize> {
         // The rings come next, however much more there is.
-        self.socket_is_ready = false;
+        (self.socket_is_ready, self.drained) = (false, false);
         self.socket.receive(batch)
     }
 
     fn receive_from_rings(&mut self, batch: &mut Batch) -> usize {
         let space = batch.receive_space(BATCH_FRAMES * FRAME_LEN);
-        let Self { queues, arrivals, counters, interface, .. } = self;
+        let Self { arms, arrivals, counters, first, drained, .. } = self;
         arrivals.clear();
         let (mut end, mut frames) = (0, 0);
-        for queue in queues {
-            frames += queue.receive(BATCH_FRAMES - frames, |frame| {
-                let parsed = frame::parse(frame, interface.index());
-                let from_outside = |(peer, _): &(SocketAddr, _)| !interface.is_this_host(peer.ip());
-                let Some((peer, payload)) = parsed.filter(from_outside) else {
-                    counters.receive_malformed += 1;
-                    return;
-                };
-                let begin = end;
-                end += payload.len();
-                space[begin..end].copy_from_slice(&frame[payload]);
-                arrivals.push((peer, begin..end));
-            });
+        *first = (*first + 1) % arms.len();
+        let (later, sooner) = arms.split_at_mut(*first);
+        for Attached { queues, interface, .. } in sooner.iter_mut().chain(later) {
+            for queue in queues {
+                frames += queue.receive(BATCH_FRAMES - frames, |frame| {
+                    let parsed = frame::parse(frame, interface.index());
+                    let from_outside =
+                        |(peer, _): &(SocketAddr, _)| !interface.is_this_host(peer.ip());
+                    let Some((peer, payload)) = parsed.filter(from_outside) else {
+                        counters.receive_malformed += 1;
+                        return;
+                    };
+                    let begin = end;
+                    end += payload.len();
+                    space[begin..end].copy_from_slice(&frame[payload]);
+                    arrivals.push((peer, begin..end));
+                });
+            }
         }
+        // What the socket has says the next wait.
+        *drained = frames < BATCH_FRAMES;
         for (peer, range) in arrivals.iter() {
             batch.push_received(*peer, range.start, range.len());
         }
@@ -192,32 +276,26 @@ impl XdpSocket {
         self.rest.clear();
         let now = Instant::now();
         let local = self.socket.local_address();
-        let mut last: Option<(SocketAddr, Ends, usize)> = None;
+        let mut last: Option<Known> = None;
         for slot in batch.slots().iter().filter(|slot| !slot.is_empty()) {
             let payload = batch.bytes(slot);
             let len = headers_len(slot.peer.ip()) - ETHERNET_LEN + payload.len();
-            let known = last.filter(|(peer, _, most)| *peer == slot.peer && len <= *most);
-            let ends = match known {
-                Some((_, ends, _)) => Some(ends),
-                None => self.find(slot.peer, len, now).map(|way| {
-                    let ends = self.interface.ends(&way, local.port(), slot.peer);
-                    last = Some((slot.peer, ends, way.max_packet));
-                    ends
-                }),
-            };
-            match ends {
-                Some(ends) => self.write_frame(&ends, payload, report),
-                None => {
-                    last = None;
-                    self.rest.push(slot.peer, payload);
-                }
+            let same = |known: &Known| known.peer == slot.peer && len <= known.max_packet;
+            last = last.filter(same).or_else(|| {
+                let (arm, way) = self.find(slot.peer, len, now)?;
+                let ends = self.arms[arm].interface.ends(&way, local.port(), slot.peer);
+                Some(Known { peer: slot.peer, arm, ends, max_packet: way.max_packet })
+            });
+            match last {
+                Some(Known { arm, ends, .. }) => self.write_frame(arm, &ends, payload, report),
+                None => self.rest.push(slot.peer, payload),
             }
         }
     }
 
-    fn write_frame(&mut self, ends: &Ends, payload: &[u8], report: &mut SendReport) {
+    fn write_frame(&mut self, arm: usize, ends: &Ends, payload: &[u8], report: &mut SendReport) {
         for attempt in 0..2 {
-            let Some(queue) = self.queues.first_mut() else { break };
+            let Some(queue) = self.arms[arm].sending() else { break };
             if queue.push(|frame| frame::emit(frame, ends, payload)) {
                 report.sent += 1;
                 self.counters.sent_messages += 1;
@@ -226,41 +304,60 @@ impl XdpSocket {
                 return;
             }
             if attempt == 0 {
-                self.flush(report);
+                self.flush_arm(arm, report);
             }
         }
         report.dropped_busy += 1;
         self.counters.send_dropped_busy += 1;
     }
 
-    fn find(&mut self, peer: SocketAddr, len: usize, now: Instant) -> Option<Way> {
+    /// The arm whose interface the way to a peer begins at, and that way.
+    fn find(&mut self, peer: SocketAddr, len: usize, now: Instant) -> Option<(usize, Way)> {
         // The socket says of what is for a stream that it cannot be reached.
-        if self.queues.is_empty() || stream::is_address(&peer) || !self.interface.has(&peer) {
+        if stream::is_address(&peer) {
             return None;
         }
+        let peer = Peer::at(peer)?;
         let bound = self.socket.local_address().ip();
         let source = Some(bound).filter(|address| !address.is_unspecified());
-        let interfaces = [self.interface.index_and_mtu()];
-        let mut kernel = self.interface.kernel(&interfaces, source);
-        self.ways.find(&mut kernel, peer.ip(), len, self.batch, now)
+        let has_rings = |arm: &Attached| !arm.queues.is_empty();
+        let asked = &mut self.arms.iter_mut().find(|arm| has_rings(arm))?.interface;
+        let mut kernel = asked.kernel(&self.interfaces, source);
+        let way = self.ways.find(&mut kernel, peer, len, self.batch, now)?;
+        let begins_at = |arm: &Attached| arm.interface.index() == way.interface;
+        let arm = self.arms.iter().position(|arm| begins_at(arm) && has_rings(arm))?;
+        Some((arm, way))
     }
 
-    /// Whether frames wait in the ring that a full queue,
-    /// or an interface that is down, has not taken.
-    fn has_unsent(&self) -> bool {
-        self.queues.first().is_some_and(Queue::has_unsent)
-    }
-
-    /// Sends the frames in the ring. Those that a full queue swallows
+    /// Sends the frames in the rings. Those that a full queue swallows
     /// are taken out of what `report` says was sent.
     fn flush(&mut self, report: &mut SendReport) {
-        let Some(queue) = self.queues.first_mut() else { return };
+        for arm in 0..self.arms.len() {
+            self.flush_arm(arm, report);
+        }
+    }
+
+    fn flush_arm(&mut self, arm: usize, report: &mut SendReport) {
+        let Some(queue) = self.arms[arm].sending() else { return };
         let flushed = queue.flush();
         flushed.settle(report, &mut self.counters);
         if flushed.gone {
-            self.queues.clear();
+            self.arms[arm].queues.clear();
         }
     }
+}
+
+/// Gives each of several users rings on the interface called `name`.
+fn open_arm(
+    name: &str,
+    local: SocketAddr,
+    users: usize,
+    options: &Options,
+    most: usize,
+) -> Result<Vec<Attached>, Refusal> {
+    let all = (0..users).map(|_| Interface::of_socket(name, local));
+    let all = all.collect::<Result<Vec<Interface>, Refusal>>()?;
+    Attached::open(all, Wanted::Port(local.port()), Division::ByLane, options, most)
 }
 
 impl PacketIo for XdpSocket {
@@ -275,6 +372,10 @@ impl PacketIo for XdpSocket {
             0 => self.receive_from_socket(batch),
             datagrams => Ok(datagrams),
         }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.drained
     }
 
     fn send(&mut self, batch: &Batch) -> io::Result<SendReport> {
@@ -304,8 +405,8 @@ impl fmt::Debug for XdpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("XdpSocket")
             .field("local", &self.local_address())
-            .field("interface", &self.interface.name())
-            .field("queues", &self.queues.len())
+            .field("interfaces", &self.interfaces().collect::<Vec<_>>())
+            .field("queues", &self.queues())
             .finish_non_exhaustive()
     }
 }

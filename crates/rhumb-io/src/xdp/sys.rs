@@ -64,14 +64,24 @@ pub(super) fn is_zero_copy(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
-/// Ties the socket to a queue: with zero copy where the driver has it, else without.
-pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result<()> {
+/// Ties the socket to a queue: with zero copy where the driver has it, else without. `beside` is a
+/// socket that is tied to it already, whose memory is shared then, with all that was said of it.
+pub(super) fn bind(
+    fd: BorrowedFd<'_>,
+    interface: u32,
+    queue: u32,
+    beside: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let (flags, first) = match beside {
+        None => (libc::XDP_USE_NEED_WAKEUP, 0),
+        Some(first) => (libc::XDP_SHARED_UMEM, first.as_raw_fd() as u32),
+    };
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
+        sxdp_flags: flags,
         sxdp_ifindex: interface,
         sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
+        sxdp_shared_umem_fd: first,
     };
     let len = size_of::<libc::sockaddr_xdp>() as socklen_t;
     // SAFETY: the address is initialized and of `len` bytes.
@@ -141,6 +151,10 @@ pub(super) struct Mapping {
 
 // SAFETY: a mapping belongs to the process, not to a thread.
 unsafe impl Send for Mapping {}
+
+// SAFETY: a shared reference gives base and length only; whoever uses the
+// pointer says why nobody else uses the same bytes.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Fresh memory, in whole pages.

@@ -13,10 +13,30 @@
 //! [`MAX_WAYS`] are remembered; strangers cause at most [`NEW_PER_SECOND`] questions a second.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crate::netlink::{Mac, Netlink, Route};
+
+/// Whom to reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Peer {
+    pub(super) ip: IpAddr,
+    /// Index of the interface whose link it is on, where its address alone does not tell.
+    pub(super) through: Option<u32>,
+}
+
+impl Peer {
+    /// Who sent from this address; `None` where frames of ours cannot be for it.
+    pub(super) fn at(address: SocketAddr) -> Option<Self> {
+        let through = match address {
+            SocketAddr::V6(it) if it.ip().to_ipv4_mapped().is_some() => return None,
+            SocketAddr::V6(it) if it.ip().is_unicast_link_local() => Some(it.scope_id()),
+            _ => None,
+        };
+        Some(Self { ip: address.ip(), through })
+    }
+}
 
 /// How frames reach a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +54,12 @@ pub(super) struct Way {
 /// Whom the kernel is asked.
 pub(super) trait Kernel {
     /// The way to a peer, `None` when frames of ours cannot go it.
-    fn way_to(&mut self, peer: IpAddr) -> Option<Way>;
+    fn way_to(&mut self, peer: Peer) -> Option<Way>;
 }
 
 /// The ways that are known.
 pub(super) struct Ways {
-    entries: HashMap<IpAddr, Entry>,
+    entries: HashMap<Peer, Entry>,
     /// Peers that may still be asked about for the first time in the second that ends then.
     new_left: u32,
     new_until: Option<Instant>,
@@ -63,7 +83,7 @@ impl Ways {
     pub(super) fn find(
         &mut self,
         kernel: &mut impl Kernel,
-        peer: IpAddr,
+        peer: Peer,
         len: usize,
         batch: u64,
         now: Instant,
@@ -118,13 +138,7 @@ pub(super) struct Asking<'a> {
 }
 
 impl Kernel for Asking<'_> {
-    fn way_to(&mut self, peer: IpAddr) -> Option<Way> {
-        let one_link = matches!(peer, IpAddr::V6(address) if address.is_unicast_link_local());
-        let through = match self.interfaces {
-            [(only, _)] if one_link => Some(*only),
-            _ if one_link => return None,
-            _ => None,
-        };
+    fn way_to(&mut self, Peer { ip: peer, through }: Peer) -> Option<Way> {
         let route = self.netlink.route(peer, self.source, through)?;
         let ours = |(index, _): &&(u32, u32)| *index == route.interface;
         let &(interface, interface_mtu) = self.interfaces.iter().find(ours)?;
@@ -168,7 +182,7 @@ mod tests {
     }
 
     impl Kernel for Told {
-        fn way_to(&mut self, _: IpAddr) -> Option<Way> {
+        fn way_to(&mut self, _: Peer) -> Option<Way> {
             self.questions += 1;
             self.way
         }
@@ -181,8 +195,19 @@ mod tests {
         max_packet: 1472,
     };
 
-    fn peer(number: u32) -> IpAddr {
-        std::net::Ipv4Addr::from_bits(0x0A00_0000 + number).into()
+    fn peer(number: u32) -> Peer {
+        Peer { ip: std::net::Ipv4Addr::from_bits(0x0A00_0000 + number).into(), through: None }
+    }
+
+    #[test]
+    fn who_is_on_a_link_is_looked_for_there() {
+        let at = |text: &str| Peer::at(text.parse().expect("an address"));
+        let through = |text| at(text).map(|peer| peer.through);
+        assert_eq!(through("192.0.2.1:7"), Some(None));
+        assert_eq!(through("[2001:db8::1]:7"), Some(None));
+        assert_eq!(through("[fe80::1%3]:7"), Some(Some(3)));
+        assert_ne!(at("[fe80::1%3]:7"), at("[fe80::1%4]:7"));
+        assert_eq!(through("[::ffff:192.0.2.1]:7"), None);
     }
 
     #[test]

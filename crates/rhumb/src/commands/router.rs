@@ -24,8 +24,9 @@ use rhumb_daemon::remote::{Remote, any_port_towards};
 use rhumb_daemon::service::{self, Service};
 use rhumb_daemon::values::LocatorChoice;
 use rhumb_daemon::{clock, key};
-use rhumb_io::udp::{Group, Options};
-use rhumb_io::{Backend, Choice, Counters, PacketIo, Wake};
+use rhumb_io::udp::Options;
+use rhumb_io::xdp::{OnInterface, Rings};
+use rhumb_io::{Backend, Choice, Counters, Opened, PacketIo, Wake};
 use rhumb_link::{LinkError, StreamNews, StreamOrder};
 use rhumb_stream::{Carrier, Listening, OnStreams, Settings};
 use rhumb_switch::{Done, Event, Job, Switch};
@@ -52,7 +53,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let opened = |it: &DomainSettings| it.open(identity.name(), clock::now().unix_s());
     let domain = settings.domain.as_ref().map(opened).transpose()?;
-    let Io { io, sockets, steered } = open_io(settings)?;
+    let (io, others, steered) = open_io(settings)?;
     let listening = listen_for_tls(settings)?;
     let address = io.local_address();
     let beacon = beacon::open(settings.discovery, io.udp())?;
@@ -73,7 +74,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         None => None,
     };
     let wake = control.wake();
-    let workers = WorkerThreads::start(&switch, sockets, steered, settings.pin, wake)?;
+    let workers = WorkerThreads::start(&switch, others, steered, settings.pin, wake)?;
     if settings.pin {
         workers::pin_worker(0);
     }
@@ -119,38 +120,38 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     router.finish()
 }
 
-/// The packet I/O of all workers.
-struct Io {
-    /// Of worker 0.
-    io: Backend,
-    /// Of the others.
-    sockets: Vec<rhumb_io::udp::UdpSocket>,
-    /// Whether these receive what is for them.
-    steered: bool,
-}
-
-/// The packet I/O of choice; or a socket, and a line that says why. Several workers have sockets.
-fn open_io(settings: &RouterSettings) -> Outcome<Io> {
+/// The packet I/O of choice, that of worker 0 and that of the others, and whether these receive
+/// what is for them. A line says of each interface what it got, and why it did not get more.
+fn open_io(settings: &RouterSettings) -> Outcome<(Backend, Vec<Backend>, bool)> {
     let options = Options { coalesce: settings.coalesce, ..Options::default() };
-    if settings.workers > 1 {
-        let group = Group::bind(settings.listen, options, settings.workers.into());
-        let Group { mut sockets, steered } = group.map_err(Failure::setup)?;
-        if !steered {
-            tracing::warn!("this system does not spread datagrams over workers; worker 0 does");
-        }
-        let io = sockets.remove(0).into();
-        return Ok(Io { io, sockets, steered });
+    let opened = rhumb_io::open(&settings.io, settings.listen, options, settings.workers.into());
+    let Opened { mut backends, steered, interfaces, refusal } = opened.map_err(Failure::setup)?;
+    if !steered {
+        tracing::warn!("this system does not spread datagrams over workers; worker 0 does");
     }
-    let opened = rhumb_io::open(&settings.io, settings.listen, options);
-    let opened = opened.map_err(Failure::setup)?;
-    match (&opened.refusal, &settings.io) {
-        (Some(refusal), Choice::Xdp(_)) => {
+    // Who lets the router choose is not warned of what it did not choose.
+    let is_wished = matches!(settings.io, Choice::Xdp(_));
+    match refusal {
+        Some(refusal) if is_wished => {
             tracing::warn!("no AF_XDP, going on with sockets: {refusal}");
         }
-        (Some(refusal), _) => tracing::info!("packet I/O by sockets: {refusal}"),
-        (None, _) => tracing::info!(backend = opened.backend.name(), "packet I/O"),
+        Some(refusal) => tracing::info!("packet I/O by sockets: {refusal}"),
+        None => {}
     }
-    Ok(Io { io: opened.backend, sockets: Vec::new(), steered: true })
+    for OnInterface { name: interface, rings } in interfaces {
+        match rings {
+            Ok(Rings { queues, zero_copy }) => {
+                tracing::info!(interface, queues, zero_copy, "packet I/O by AF_XDP");
+            }
+            Err(refusal) if is_wished => {
+                tracing::warn!(interface, "no AF_XDP, going on with sockets: {refusal}");
+            }
+            Err(refusal) => tracing::info!(interface, "packet I/O by sockets: {refusal}"),
+        }
+    }
+    let first = backends.remove(0);
+    tracing::info!(backend = first.name(), "packet I/O");
+    Ok((first, backends, steered))
 }
 
 /// Where links over TLS come in, if anywhere.

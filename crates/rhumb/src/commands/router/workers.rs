@@ -1,5 +1,5 @@
-//! The router's other workers: one thread each, with a
-//! socket at the router's address and a [`FastPath`].
+//! The router's other workers: one thread each, with packet I/O
+//! at the router's address and a [`FastPath`].
 //!
 //! One turn of a worker:
 //! 1. what the switch orders is done;
@@ -24,8 +24,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_daemon::clock;
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_io::udp::UdpSocket;
-use rhumb_io::{Counters, PacketIo, Wake};
+use rhumb_io::{Backend, Counters, PacketIo, Wake};
 use rhumb_switch::{FastPath, HandOver, MAX_HAND_OVERS, Order, Switch};
 use rhumb_wire::Batch;
 
@@ -41,7 +40,7 @@ pub(super) struct WorkerThreads {
 struct Thread {
     orders: Option<Sender<Order>>,
     wake: Wake,
-    /// What its socket has done, as of the last report.
+    /// What its packet I/O has done, as of the last report.
     counters: Arc<Mutex<Counters>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,8 +48,8 @@ struct Thread {
 /// What a thread has.
 struct Worker {
     path: FastPath,
-    socket: UdpSocket,
-    /// Whether its datagrams come in on its socket.
+    io: Backend,
+    /// Whether its datagrams come in there.
     steered: bool,
     orders: Receiver<Order>,
     wake: Wake,
@@ -62,23 +61,23 @@ struct Worker {
 }
 
 impl WorkerThreads {
-    /// Starts a thread for each socket. `wake` wakes the switch's own thread.
+    /// Starts a thread for each of `ios`. `wake` wakes the switch's own thread.
     pub(super) fn start(
         switch: &Switch,
-        sockets: Vec<UdpSocket>,
+        ios: Vec<Backend>,
         steered: bool,
         pin: bool,
         wake: &Wake,
     ) -> Outcome<Self> {
         let (hand_over, handed) = sync_channel(MAX_HAND_OVERS);
-        let mut threads = Vec::with_capacity(sockets.len());
-        for (number, socket) in (1..).zip(sockets) {
+        let mut threads = Vec::with_capacity(ios.len());
+        for (number, io) in (1..).zip(ios) {
             let (order, orders) = channel();
             let own = Wake::new().map_err(Failure::setup)?;
             let counters = Arc::new(Mutex::new(Counters::default()));
             let mut worker = Worker {
                 path: switch.fast_path(number, clock::now()),
-                socket,
+                io,
                 steered,
                 orders,
                 wake: own.clone(),
@@ -139,7 +138,7 @@ impl WorkerThreads {
         self.threads.iter().any(|it| it.thread.as_ref().is_some_and(JoinHandle::is_finished))
     }
 
-    /// What the workers' sockets have done.
+    /// What the workers' packet I/O has done.
     pub(super) fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         for thread in &self.threads {
@@ -182,14 +181,14 @@ impl Worker {
                 self.wake.wait(left)?;
                 continue;
             }
-            self.socket.wait(Some(left), Some(&self.wake))?;
+            self.io.wait(Some(left), Some(&self.wake))?;
             for _ in 0..MAX_BATCHES_A_TURN {
-                if self.socket.receive(&mut batch)? == 0 {
+                if self.io.receive(&mut batch)? == 0 {
                     break;
                 }
                 self.path.handle_batch(&mut batch, clock::now());
-                self.socket.send(&batch)?;
-                if self.socket.is_drained() {
+                self.io.send(&batch)?;
+                if self.io.is_drained() {
                     break;
                 }
             }
@@ -210,12 +209,12 @@ impl Worker {
                 }
             }
             if taken % ORDERS_A_BATCH == 0 {
-                self.socket.send(batch)?;
+                self.io.send(batch)?;
                 batch.clear();
             }
         }
         if !batch.is_empty() {
-            self.socket.send(batch)?;
+            self.io.send(batch)?;
         }
         Ok(goes_on)
     }
@@ -226,7 +225,7 @@ impl Worker {
             return;
         }
         self.path.handle_timeout(now);
-        *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = self.socket.counters();
+        *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = self.io.counters();
     }
 
     /// Hands over what there is room for, and wakes the switch for it.
