@@ -43,49 +43,59 @@ pub(super) fn parse(frame: &[u8], interface: u32) -> Option<(SocketAddr, Range<u
 }
 
 /// Writes a frame with `payload` and returns its length. The payload must fit behind the headers.
+/// The frame is written and never read: a place that was sent from long ago is not in the cache,
+/// and to read back what was just written there would wait for memory.
 pub(super) fn emit(frame: &mut [u8], ends: &Ends, payload: &[u8]) -> usize {
     let start = headers_len(ends.destination.ip());
     let len = start + payload.len();
     let udp_len = UDP_LEN + payload.len();
     let (headers, rest) = frame[..len].split_at_mut(start);
-    rest.copy_from_slice(payload);
-    headers[..6].copy_from_slice(&ends.next_mac);
-    headers[6..12].copy_from_slice(&ends.source_mac);
-    let (ethernet_end, udp) = (ETHERNET_LEN, start - UDP_LEN);
-    let pseudo = match (ends.source.ip(), ends.destination.ip()) {
+    let (ethernet, headers) = headers.split_at_mut(ETHERNET_LEN);
+    ethernet[..6].copy_from_slice(&ends.next_mac);
+    ethernet[6..12].copy_from_slice(&ends.source_mac);
+    let (ip, udp) = headers.split_at_mut(headers.len() - UDP_LEN);
+    let addresses = match (ends.source.ip(), ends.destination.ip()) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            headers[12..14].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-            let header: &mut [u8] = &mut headers[ethernet_end..udp];
-            header.copy_from_slice(&IPV4_TEMPLATE);
-            header[2..4].copy_from_slice(&((IPV4_LEN + udp_len) as u16).to_be_bytes());
-            header[12..16].copy_from_slice(&source.octets());
-            header[16..20].copy_from_slice(&destination.octets());
-            let checksum = !fold(sum(header));
-            header[10..12].copy_from_slice(&checksum.to_ne_bytes());
-            sum(&header[12..20])
+            ethernet[12..].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
+            let (source, destination) = (source.octets(), destination.octets());
+            let total_len = (IPV4_LEN + udp_len) as u16;
+            let addresses = sum(&source) + sum(&destination);
+            let checksum = !fold(sum(&IPV4_TEMPLATE) + word(total_len) + addresses);
+            ip.copy_from_slice(&IPV4_TEMPLATE);
+            ip[2..4].copy_from_slice(&total_len.to_be_bytes());
+            ip[10..12].copy_from_slice(&checksum.to_ne_bytes());
+            ip[12..16].copy_from_slice(&source);
+            ip[16..20].copy_from_slice(&destination);
+            addresses
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            headers[12..14].copy_from_slice(&ETHERTYPE_IPV6.to_be_bytes());
-            let header: &mut [u8] = &mut headers[ethernet_end..udp];
-            header[..8].copy_from_slice(&IPV6_TEMPLATE);
-            header[4..6].copy_from_slice(&(udp_len as u16).to_be_bytes());
-            header[8..24].copy_from_slice(&source.octets());
-            header[24..40].copy_from_slice(&destination.octets());
-            sum(&header[8..40])
+            ethernet[12..].copy_from_slice(&ETHERTYPE_IPV6.to_be_bytes());
+            let (source, destination) = (source.octets(), destination.octets());
+            ip[..8].copy_from_slice(&IPV6_TEMPLATE);
+            ip[4..6].copy_from_slice(&(udp_len as u16).to_be_bytes());
+            ip[8..24].copy_from_slice(&source);
+            ip[24..40].copy_from_slice(&destination);
+            sum(&source) + sum(&destination)
         }
         _ => unreachable!("invariant: both ends are of one family"),
     };
-    let header = &mut headers[udp..];
-    header[..2].copy_from_slice(&ends.source.port().to_be_bytes());
-    header[2..4].copy_from_slice(&ends.destination.port().to_be_bytes());
-    header[4..6].copy_from_slice(&(udp_len as u16).to_be_bytes());
-    header[6..8].fill(0);
-    let lengths = sum(&[0, PROTOCOL_UDP]) + sum(&(udp_len as u16).to_be_bytes());
-    let checksum = !fold(pseudo + lengths + sum(header) + sum(rest));
+    let words = [ends.source.port(), ends.destination.port(), udp_len as u16];
+    // The length stands in the pseudo-header, too.
+    let pseudo = addresses + word(u16::from(PROTOCOL_UDP)) + word(udp_len as u16);
+    let checksum = !fold(pseudo + words.map(word).iter().sum::<u64>() + sum(payload));
     // 0 would say that there is none.
     let checksum = if checksum == 0 { u16::MAX } else { checksum };
-    headers[udp + 6..].copy_from_slice(&checksum.to_ne_bytes());
+    for (at, word) in udp.chunks_exact_mut(2).zip(words) {
+        at.copy_from_slice(&word.to_be_bytes());
+    }
+    udp[6..].copy_from_slice(&checksum.to_ne_bytes());
+    rest.copy_from_slice(payload);
     len
+}
+
+/// What a word adds to a [`sum`] where it stands in network order.
+fn word(value: u16) -> u64 {
+    u64::from(u16::from_ne_bytes(value.to_be_bytes()))
 }
 
 /// The sender of the packet of `protocol` in a frame, and where the packet stands. `None` when it

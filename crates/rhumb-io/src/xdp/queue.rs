@@ -35,6 +35,8 @@ pub(super) struct Queue {
     fd: OwnedFd,
     received: Consumer<libc::xdp_desc>,
     sending: Producer<libc::xdp_desc>,
+    /// Frames of the batch that is taken out of the receive ring.
+    arrived: Vec<libc::xdp_desc>,
     /// Frames taken out of the receive ring that are not back in the fill ring.
     unreturned: Vec<u64>,
     /// Frames that can be sent from.
@@ -176,6 +178,7 @@ impl Queue {
             received: received.map_err(step("mmap(AF_XDP)"))?,
             sending: sending.map_err(step("mmap(AF_XDP)"))?,
             fd: socket,
+            arrived: Vec::new(),
             unreturned: Vec::new(),
             free: shared.sizes.sends_from(user).collect(),
             user,
@@ -198,21 +201,28 @@ impl Queue {
     /// Shows up to `most` frames that arrived, one after the other, and gives
     /// them back to the kernel. Returns how many.
     pub(super) fn receive(&mut self, most: usize, mut take: impl FnMut(&[u8])) -> usize {
-        let most = most.min(MAX_UNRETURNED);
-        let mut frames = 0;
-        while frames < most {
+        self.arrived.clear();
+        while self.arrived.len() < most.min(MAX_UNRETURNED) {
             let Some(entry) = self.received.pop() else { break };
-            if let Some(bytes) = self.frame(entry.addr, entry.len as usize) {
+            self.arrived.push(entry);
+        }
+        let frame = |at: usize| {
+            let entry = self.arrived.get(at)?;
+            self.frame(entry.addr, entry.len as usize)
+        };
+        for at in 0..self.arrived.len() {
+            // Another core wrote it a moment ago, or the device: it is not in this one's cache.
+            read_ahead(frame(at + READ_AHEAD).unwrap_or_default());
+            if let Some(bytes) = frame(at) {
                 take(bytes);
             }
-            self.unreturned.push(entry.addr);
-            frames += 1;
         }
-        if frames > 0 {
+        if !self.arrived.is_empty() {
+            self.unreturned.extend(self.arrived.iter().map(|entry| entry.addr));
             self.received.release();
             self.give_back();
         }
-        frames
+        self.arrived.len()
     }
 
     /// Gives the frames that were shown back to the kernel: now, or, while another user is at it,
@@ -332,6 +342,20 @@ impl Queue {
     }
 }
 
+/// Has the first lines of a frame come nearer; those that follow come by themselves
+/// once somebody reads on.
+#[cfg(target_arch = "x86_64")]
+fn read_ahead(frame: &[u8]) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    for line in frame[..frame.len().min(LINES_AHEAD * LINE)].chunks(LINE) {
+        // SAFETY: a hint, which may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn read_ahead(_: &[u8]) {}
+
 impl Shared {
     /// The two rings; `None` while another user is at them, unless it is to `wait`.
     fn lock(&self, wait: bool) -> Option<MutexGuard<'_, Ends>> {
@@ -384,6 +408,13 @@ const RECEIVE_FRAMES: u32 = 4096;
 /// Frames that a user takes out of the ring at most before it returns some, and those that it may
 /// have kept while another user was at it: as large as the largest batch.
 const MAX_UNRETURNED: usize = 256;
+
+/// Frames between the one that is read and the one that is asked for, and how much of that.
+const READ_AHEAD: usize = 3;
+#[cfg(target_arch = "x86_64")]
+const LINES_AHEAD: usize = 4;
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
 
 /// Frames of a user that can be on their way out: a batch, and what a device's queue holds. 4 MiB.
 const SEND_FRAMES: u32 = 1024;

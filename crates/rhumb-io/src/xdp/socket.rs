@@ -1,5 +1,5 @@
-//! The backend: rings on interfaces, and an ordinary socket on the same port. For one worker, or for
-//! each of several.
+//! The backend: rings on interfaces, and an ordinary socket on the same port. For one worker, or
+//! for each of several.
 //!
 //! Flow, per batch: [`receive`](PacketIo::receive) takes the batch from the rings, those of each
 //! interface in turn, or else from the socket, copying each payload once;
@@ -51,7 +51,6 @@ pub struct XdpSocket {
 }
 
 /// Where the datagrams of a slot go, as long as slots of the same peer follow.
-#[derive(Clone, Copy)]
 struct Known {
     peer: SocketAddr,
     arm: usize,
@@ -159,6 +158,7 @@ impl XdpSocket {
         let rings = &self.counters;
         let queues = self.arms.iter().flat_map(|arm| &arm.queues);
         all.receive_queue_overflows += queues.map(Queue::overflows).sum::<u64>();
+        all.wait_calls += rings.wait_calls;
         all.receive_malformed += rings.receive_malformed;
         all.received_messages += rings.received_messages;
         all.received_datagrams += rings.received_datagrams;
@@ -191,6 +191,7 @@ impl XdpSocket {
         also: Option<&Wake>,
         beside: Option<BorrowedFd<'_>>,
     ) -> io::Result<Ready> {
+        self.counters.wait_calls += 1;
         self.refresh(Instant::now());
         let mut timeout = timeout;
         if self.arms.iter().any(Attached::has_unsent) {
@@ -199,7 +200,8 @@ impl XdpSocket {
         }
         // Frames that are kept while another worker is at the rings are nobody's meanwhile.
         let queues = self.arms.iter_mut().flat_map(|arm| &mut arm.queues);
-        if !queues.fold(true, |all, queue| queue.give_back() && all) {
+        let keeping = queues.map(Queue::give_back).filter(|returned| !returned).count();
+        if keeping > 0 {
             timeout = Some(timeout.map_or(UNSENT_WAIT, |timeout| timeout.min(UNSENT_WAIT)));
         }
         let mut interests = [const { Interest::Nothing }; 3 + MAX_QUEUES];
@@ -281,13 +283,14 @@ impl XdpSocket {
             let payload = batch.bytes(slot);
             let len = headers_len(slot.peer.ip()) - ETHERNET_LEN + payload.len();
             let same = |known: &Known| known.peer == slot.peer && len <= known.max_packet;
-            last = last.filter(same).or_else(|| {
-                let (arm, way) = self.find(slot.peer, len, now)?;
-                let ends = self.arms[arm].interface.ends(&way, local.port(), slot.peer);
-                Some(Known { peer: slot.peer, arm, ends, max_packet: way.max_packet })
-            });
-            match last {
-                Some(Known { arm, ends, .. }) => self.write_frame(arm, &ends, payload, report),
+            if !last.as_ref().is_some_and(same) {
+                last = self.find(slot.peer, len, now).map(|(arm, way)| {
+                    let ends = self.arms[arm].interface.ends(&way, local.port(), slot.peer);
+                    Known { peer: slot.peer, arm, ends, max_packet: way.max_packet }
+                });
+            }
+            match &last {
+                Some(known) => self.write_frame(known.arm, &known.ends, payload, report),
                 None => self.rest.push(slot.peer, payload),
             }
         }

@@ -157,9 +157,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Fresh memory, in whole pages.
+    /// Fresh memory, in whole pages, and in huge ones where the system has
+    /// some: every frame is at another place, and few of so many small pages would be at hand.
     pub(super) fn memory(len: usize) -> io::Result<Self> {
-        Self::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        let mapping = Self::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
+        // SAFETY: the range is the mapping's own, and nothing changes that could be seen in it.
+        let _ = unsafe { libc::madvise(mapping.base().cast(), len, libc::MADV_HUGEPAGE) };
+        Ok(mapping)
     }
 
     /// The ring of a socket that is found at `offset`.
