@@ -10,7 +10,7 @@
 //! one message (GSO). See `docs/benchmarks.md` for what that is worth.
 //!
 //! Invariant: `unsafe` stands only in the modules that call the system or share memory
-//! with it: `cores`, `ip::sys`, `poll`, `tcp_md5`, `udp::address`, `udp::sys`,
+//! with it: `cores`, `ethtool`, `ip::sys`, `poll`, `tcp_md5`, `udp::address`, `udp::sys`,
 //! `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
 
 #![deny(unsafe_code)]
@@ -21,7 +21,11 @@ mod checksum;
 #[allow(unsafe_code)]
 mod cores;
 mod counters;
+mod devices;
 mod error;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod ethtool;
 #[cfg(target_os = "linux")]
 pub mod ip;
 #[cfg(target_os = "linux")]
@@ -46,6 +50,7 @@ pub mod xdp;
 pub use backend::{Backend, Choice, Opened, open};
 pub use cores::pin_thread;
 pub use counters::Counters;
+pub use devices::{Device, devices};
 pub use error::IoError;
 pub use packet_io::{PacketIo, SendReport};
 #[cfg(target_os = "linux")]

@@ -3,15 +3,19 @@
 //!
 //! An XDP program of a few dozen instructions leads whole datagrams to our port into rings that we
 //! share with the kernel; everything else that arrives goes on as before. We answer through the
-//! same rings, on ways that the kernel tells. What cannot go by frames (a peer beyond an
-//! interface without rings, a neighbour not known yet, a datagram larger than a packet) goes by an ordinary UDP
-//! socket on the same port, which also receives what the program passes. So whatever a socket
+//! same rings, on ways that the kernel tells. What cannot go by frames (a peer beyond an interface
+//! without rings, a neighbour not known yet, a datagram larger than a packet) goes by an ordinary
+//! UDP socket on the same port, which also receives what the program passes. So whatever a socket
 //! reaches, this reaches; the rings make the usual case cheaper.
+//!
+//! There may be several interfaces, and several workers: each has rings of its own on every queue
+//! of every interface, and the program reads the lane of a datagram to find whose it is.
 //!
 //! What goes by the rings is seen by nothing between the driver and us: no
 //! netfilter, no traffic control, no tcpdump. With zero copy, frames lie where the
 //! device writes them; without, the kernel copies once. See
-//! `docs/decisions/0012-af-xdp.md`, and `docs/benchmarks.md` for what it is worth.
+//! `docs/decisions/0012-af-xdp.md` and `0108-af-xdp-for-workers.md`, and `docs/benchmarks.md` for
+//! what it is worth.
 //!
 //! Invariant: the program is tied to this process. When it ends,
 //! however it ends, the interface is as it was before.
@@ -47,7 +51,7 @@ mod ways;
 #[cfg(target_os = "linux")]
 pub(crate) use bpf::{attach_to_group, load_for_sockets};
 #[cfg(target_os = "linux")]
-pub(crate) use interface::Listening;
+pub(crate) use interface::{Listening, find_interfaces};
 #[cfg(target_os = "linux")]
 pub use packets::XdpPackets;
 pub use refusal::Refusal;

@@ -10,6 +10,7 @@ use super::interface::Interface;
 use super::program::{self, Action, Wanted};
 use super::queue::Queue;
 use super::{Options, Refusal, bpf, sys};
+use crate::ethtool::receive_queues;
 
 /// All that one of its users has of an interface.
 pub(super) struct Attached {
@@ -48,7 +49,7 @@ impl Attached {
         let name = || interface.name().to_owned();
         let numbers = match options.queue {
             Some(queue) => queue..queue + 1,
-            None => 0..sys::receive_queues(interface.as_fd(), interface.name()).min(most as u32),
+            None => 0..receive_queues(interface.as_fd(), interface.name()).min(most as u32),
         };
         let on_a_queue = if division == Division::ByLane { users } else { 1 };
         let rings = bpf::ring_map(numbers.end * on_a_queue)

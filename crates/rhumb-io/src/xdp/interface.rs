@@ -213,7 +213,7 @@ fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
 
 /// The Ethernet interfaces that have the address `local`; for all addresses, those that have any.
 /// Those that are not running count where none is: a router may be started before the cable is in.
-pub(super) fn find_interfaces(local: SocketAddr) -> Vec<String> {
+pub(crate) fn find_interfaces(local: SocketAddr) -> Vec<String> {
     let (Ok(all), Ok(mut netlink)) = (if_addrs::get_if_addrs(), Netlink::new()) else {
         return Vec::new();
     };

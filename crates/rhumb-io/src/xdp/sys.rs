@@ -1,7 +1,7 @@
 //! System calls of AF_XDP sockets, and memory shared with the kernel, behind safe functions.
 //!
 //! Source: Linux `Documentation/networking/af_xdp.rst`,
-//! `include/uapi/linux/{if_xdp,ethtool}.h`, mmap(2).
+//! `include/uapi/linux/if_xdp.h`, mmap(2).
 
 use std::ffi::c_void;
 use std::io;
@@ -125,23 +125,6 @@ pub(super) fn kick_receiving(fd: BorrowedFd<'_>) {
     };
 }
 
-/// How many receive queues an interface has; 1 where its driver does not say.
-pub(super) fn receive_queues(any_socket: BorrowedFd<'_>, interface: &str) -> u32 {
-    let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
-    // SAFETY: an ifreq is integers and pointers, for which zero is a value.
-    let mut request: libc::ifreq = unsafe { zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: the request is initialized and its name ends with a zero; its data points to what
-    // this command reads and writes; both live for the whole call.
-    let result =
-        unsafe { libc::ioctl(any_socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    let queues = channels.receive.saturating_add(channels.combined);
-    if result < 0 { 1 } else { queues.max(1) }
-}
-
 /// Memory that is shared with the kernel, or is ours alone, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -233,23 +216,6 @@ fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// `struct ethtool_channels`.
-#[derive(Default)]
-#[repr(C)]
-struct Channels {
-    command: u32,
-    max_receive: u32,
-    max_send: u32,
-    max_other: u32,
-    max_combined: u32,
-    receive: u32,
-    send: u32,
-    other: u32,
-    combined: u32,
-}
-
 /// How often something busy is tried again, and how long between: half a second in all.
 const BUSY_ATTEMPTS: u32 = 50;
 const BUSY_WAIT: Duration = Duration::from_millis(10);
-
-const ETHTOOL_GCHANNELS: u32 = 0x3C;
