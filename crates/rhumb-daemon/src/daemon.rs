@@ -42,14 +42,19 @@ pub struct Ready {
     pub address: SocketAddr,
     /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
+    /// How packets come in and go out, by interface, where there is a choice.
+    pub io: Vec<String>,
 }
 
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ready: {}@{}", self.role.as_str(), self.name, self.address)?;
-        match &self.admin {
-            Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
-            None => Ok(()),
+        if let Some(admin) = &self.admin {
+            write!(f, " (status: rhumb status --admin {admin})")?;
+        }
+        match &self.io[..] {
+            [] => Ok(()),
+            io => write!(f, "; {}", io.join(", ")),
         }
     }
 }
@@ -62,6 +67,7 @@ impl Serialize for Ready {
             "name": self.name.to_string(),
             "address": self.address,
             "admin": self.admin,
+            "io": self.io,
         })
         .serialize(serializer)
     }

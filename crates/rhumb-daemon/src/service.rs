@@ -15,7 +15,7 @@ mod streams;
 
 use std::time::{Duration, Instant};
 
-use rhumb_io::{Backend, Counters};
+use rhumb_io::{Backend, Counters, Device};
 use rhumb_stream::{Carrier, OnStreams};
 use rhumb_trust::Now;
 use rhumb_wire::Batch;
@@ -54,7 +54,7 @@ pub fn serve<S: Service>(
     mut until: impl FnMut(&mut S, Now) -> bool,
 ) -> Outcome<bool> {
     let mut batch = Batch::new();
-    let mut on_xdp: Vec<String> = io.io().interfaces().into_iter().map(str::to_owned).collect();
+    let mut on_xdp: Vec<String> = io.io().interfaces().into_iter().map(|(name, _)| name.to_owned()).collect();
     loop {
         tell_of_interfaces_gone(io.io(), &mut on_xdp);
         let now = clock::now();
@@ -77,8 +77,9 @@ pub fn serve<S: Service>(
             let mut snapshot = service.snapshot(clock::now());
             let mut counters = io.counters();
             counters.add(&service.other_sockets());
-            snapshot.status["io"] = io_json(io.io(), &counters);
-            snapshot.metrics.extend(io_metrics(io.io(), &counters));
+            let devices = io.io().devices();
+            snapshot.status["io"] = io_json(io.io(), &counters, &devices);
+            snapshot.metrics.extend(io_metrics(io.io(), &counters, &devices));
             streams::report(&mut snapshot, &io.stream_counters());
             snapshot
         });
@@ -97,7 +98,7 @@ fn tell_of_interfaces_gone(io: &Backend, known: &mut Vec<String>) {
     }
     let there = io.interfaces();
     known.retain(|interface| {
-        let is_there = there.contains(&&**interface);
+        let is_there = there.iter().any(|(name, _)| name == interface);
         if !is_there {
             tracing::warn!(interface, "an interface of AF_XDP is gone, going on with sockets");
         }
@@ -132,10 +133,16 @@ fn flush<S: Service>(io: &mut Carrier, service: &mut S, batch: &mut Batch) -> Ou
     }
 }
 
-fn io_json(io: &Backend, counters: &Counters) -> Value {
+fn io_json(io: &Backend, counters: &Counters, devices: &[Device]) -> Value {
+    let interface = |(name, queues)| json!({ "name": name, "queues": queues });
+    let device = |device: &Device| {
+        let Device { name, cuts_runs, joins_runs } = device;
+        json!({ "name": name, "cuts_runs": cuts_runs, "joins_runs": joins_runs })
+    };
     json!({
         "backend": io.name(),
-        "interfaces": io.interfaces(),
+        "interfaces": io.interfaces().into_iter().map(interface).collect::<Vec<Value>>(),
+        "devices": devices.iter().map(device).collect::<Vec<Value>>(),
         "received_datagrams": counters.received_datagrams,
         "sent_datagrams": counters.sent_datagrams,
         "xdp_received_datagrams": counters.xdp_received_datagrams,
@@ -143,9 +150,15 @@ fn io_json(io: &Backend, counters: &Counters) -> Value {
     })
 }
 
-fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Reading> {
+fn io_metrics(io: &Backend, counters: &Counters, devices: &[Device]) -> Vec<Reading> {
+    let on_xdp = io.interfaces().into_iter().map(|(name, queues)| (label(name), queues));
+    let cut = devices.iter().map(|it| (label(&it.name), u64::from(it.cuts_runs)));
+    let join = devices.iter().map(|it| (label(&it.name), u64::from(it.joins_runs)));
     vec![
         BACKEND.by("kind", [(io.name(), 1)]),
+        XDP_QUEUES.by("interface", on_xdp),
+        CUTS_RUNS.by("device", cut),
+        JOINS_RUNS.by("device", join),
         WAIT_CALLS.is(counters.wait_calls),
         RECEIVED_DATAGRAMS.is(counters.received_datagrams),
         RECEIVED_MESSAGES.is(counters.received_messages),
@@ -159,6 +172,12 @@ fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Reading> {
         XDP_SENT.is(counters.xdp_sent_datagrams),
         IO_DROPPED.by_reason(counters.drops()),
     ]
+}
+
+/// The name of a device as a label: nearly everything may stand in one.
+fn label(device: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || ".-_@".contains(it);
+    device.chars().map(|it| if is_plain(it) { it } else { '_' }).collect()
 }
 
 /// With [`RECEIVE_CALLS`] and [`SEND_CALLS`], in terms of
@@ -190,6 +209,21 @@ const SEND_CALLS: Metric =
 /// Which kind runs; it becomes `socket` when the interfaces under AF_XDP are removed.
 const BACKEND: Metric =
     Metric::gauge("rhumb_io_backend", "The backend of packet I/O that is in use.");
+/// An interface that is not there goes by sockets: it was refused, or is gone.
+const XDP_QUEUES: Metric = Metric::gauge(
+    "rhumb_io_xdp_queues",
+    "Receive queues that go past the kernel's network stack, by interface.",
+);
+/// 0 where the kernel cuts runs of segments, at this host's cost.
+const CUTS_RUNS: Metric = Metric::gauge(
+    "rhumb_io_device_cuts_runs",
+    "Whether a network device cuts runs of UDP segments itself (tx-udp-segmentation).",
+);
+/// 0 where the kernel joins arriving datagrams, at this host's cost.
+const JOINS_RUNS: Metric = Metric::gauge(
+    "rhumb_io_device_joins_runs",
+    "Whether a network device joins arriving packets itself (rx-gro-hw).",
+);
 /// Compare with [`RECEIVED_DATAGRAMS`]: the rest took the kernel's way.
 const XDP_RECEIVED: Metric = Metric::counter(
     "rhumb_io_xdp_received_datagrams_total",

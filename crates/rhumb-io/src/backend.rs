@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rhumb_wire::Batch;
 
+use crate::devices::{Device, devices};
 use crate::udp::{self, Group, Ready, UdpSocket};
 #[cfg(target_os = "linux")]
 use crate::xdp::XdpSocket;
@@ -136,13 +137,20 @@ impl Backend {
         self.name() != "socket"
     }
 
-    /// The interfaces that AF_XDP works on: not any more those that are gone.
-    pub fn interfaces(&self) -> Vec<&str> {
+    /// The interfaces that AF_XDP works on, and how many queues of each
+    /// have rings: not any more those that are gone.
+    pub fn interfaces(&self) -> Vec<(&str, usize)> {
         match self {
             Self::Udp(_) => Vec::new(),
             #[cfg(target_os = "linux")]
             Self::Xdp(socket) => socket.interfaces().collect(),
         }
+    }
+
+    /// The devices that datagrams go by, as far as that is known: a bounded number. Asks the
+    /// system, so not per batch.
+    pub fn devices(&self) -> Vec<Device> {
+        devices(self.local_address())
     }
 
     /// As [`UdpSocket::wait`].

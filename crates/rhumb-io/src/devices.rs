@@ -18,17 +18,14 @@ pub struct Device {
 }
 
 /// The devices that have the address of a socket bound to `local`, or, where that is every address,
-/// those that are up and have any; or else those that are `named`. Devices that are not Ethernet do
-/// not count. None where the system does not tell.
+/// those that are up and have any. Devices that are not Ethernet do not count. None where the
+/// system does not tell.
 #[cfg(target_os = "linux")]
-pub fn devices(local: SocketAddr, named: &[&str]) -> Vec<Device> {
+pub(crate) fn devices(local: SocketAddr) -> Vec<Device> {
     use std::os::fd::AsFd;
 
     let Ok(socket) = std::net::UdpSocket::bind(("127.0.0.1", 0)) else { return Vec::new() };
-    let names = match named {
-        [] => crate::xdp::find_interfaces(local),
-        named => named.iter().map(|&name| name.to_owned()).collect(),
-    };
+    let names = crate::xdp::find_interfaces(local);
     let features = ["tx-udp-segmentation", "rx-gro-hw"];
     let device = |name: String| {
         let found = crate::ethtool::active_features(socket.as_fd(), &name, features);
@@ -40,7 +37,7 @@ pub fn devices(local: SocketAddr, named: &[&str]) -> Vec<Device> {
 
 /// None: this system does not tell.
 #[cfg(not(target_os = "linux"))]
-pub fn devices(_: SocketAddr, _: &[&str]) -> Vec<Device> {
+pub(crate) fn devices(_: SocketAddr) -> Vec<Device> {
     Vec::new()
 }
 

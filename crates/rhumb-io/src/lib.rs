@@ -50,7 +50,7 @@ pub mod xdp;
 pub use backend::{Backend, Choice, Opened, open};
 pub use cores::pin_thread;
 pub use counters::Counters;
-pub use devices::{Device, devices};
+pub use devices::Device;
 pub use error::IoError;
 pub use packet_io::{PacketIo, SendReport};
 #[cfg(target_os = "linux")]

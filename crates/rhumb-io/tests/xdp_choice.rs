@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_io::udp::Options;
 use rhumb_io::xdp::Refusal;
-use rhumb_io::{Backend, Choice, Opened, PacketIo, open, xdp};
+use rhumb_io::{Backend, Choice, Device, Opened, PacketIo, open, xdp};
 use rhumb_wire::Batch;
 
 use crate::wire::{Host, Wire};
@@ -81,7 +81,7 @@ fn the_backend_that_was_asked_for() {
     ] {
         let One { backend, refusal } = open_on(&near, address, &Choice::Xdp(options));
         assert!(refusal.is_none(), "{refusal:?}");
-        assert_eq!((backend.name(), backend.interfaces()), ("xdp_copy", vec!["near"]));
+        assert_eq!((backend.name(), backend.interfaces()), ("xdp_copy", vec![("near", 1)]));
         assert!(has_program(&near, "near"));
         drop(backend);
         loses_program(&near, "near");
@@ -132,7 +132,7 @@ fn reasons_for_a_socket_instead() {
     let generic = Choice::Xdp(xdp::Options { generic: true, ..on("bridge") });
     let opened = open_on(&near, "10.8.0.1:0", &generic);
     assert!(opened.refusal.is_none(), "{:?}", opened.refusal);
-    assert_eq!(opened.backend.interfaces(), ["bridge"]);
+    assert_eq!(opened.backend.interfaces(), [("bridge", 1)]);
 
     // A packet of 3826 bytes fits our frames; this driver wants more room.
     far.run("ip link set far mtu 3827");
@@ -143,6 +143,41 @@ fn reasons_for_a_socket_instead() {
     // The driver has a word in it too: here it is the other end that could send what does not fit.
     near.run("ip link set near mtu 1500");
     refused(&near, "10.9.0.1:0", &xdp("near"), "a smaller MTU");
+}
+
+/// What `ethtool`, another program, says of a feature of `near`.
+fn ethtool(host: &Host, feature: &str) -> bool {
+    host.run("ethtool -k near").contains(&format!("{feature}: on"))
+}
+
+#[test]
+fn what_devices_do_themselves() {
+    let Some(Wire { near, far: _far }) = Wire::new() else { return };
+    let devices = |address: &str| {
+        let address: SocketAddr = address.parse().unwrap();
+        near.enter(|| {
+            let opened = open(&Choice::Socket, address, Options::default(), 1).unwrap();
+            opened.backends[0].devices()
+        })
+    };
+    let veth = |cuts_runs| vec![Device { name: "near".to_owned(), cuts_runs, joins_runs: false }];
+    for address in ["10.9.0.1:0", "[2001:db8:9::1]:0", "0.0.0.0:0", "[::]:0"] {
+        assert_eq!(devices(address), veth(true), "{address}");
+    }
+    // Loopback is none, and who is bound there sends by no device.
+    assert_eq!(devices("127.0.0.1:0"), []);
+    near.run("ip link set near down");
+    assert_eq!(devices("10.9.0.1:0"), veth(true), "a cable may come");
+    near.run("ip link set near up");
+    let has_ethtool = Command::new("ethtool").arg("--version").output().is_ok();
+    if !has_ethtool {
+        println!("skipped: to turn features off needs ethtool");
+        return;
+    }
+    assert!(ethtool(&near, "tx-udp-segmentation") && !ethtool(&near, "rx-gro-hw"));
+    near.run("ethtool -K near tx-udp-segmentation off");
+    assert!(!ethtool(&near, "tx-udp-segmentation"));
+    assert_eq!(devices("10.9.0.1:0"), veth(false));
 }
 
 /// The command that runs one of these tests again, on a host where it finds itself inside.

@@ -340,7 +340,7 @@ fn an_interface_that_refuses_is_left_to_the_sockets() {
         let (mut all, said) = said(open_on(&line.r1, &["left", name], 2));
         assert_eq!(said[0], "left: 1 queues");
         assert!(said[1].starts_with(&format!("{name}: ")) && said[1].contains(why), "{said:?}");
-        assert_eq!((all[0].name(), all[0].interfaces()), ("xdp_copy", vec!["left"]));
+        assert_eq!((all[0].name(), all[0].interfaces()), ("xdp_copy", vec![("left", 1)]));
         let port = all[0].local_address().port();
         let mut peers = Peers::new(&line, 2);
         let ways = peers.ways.clone();
@@ -379,7 +379,7 @@ fn an_interface_that_is_removed_under_traffic_leaves_the_rest_as_it_was() {
     });
     let before = by_rings(&all);
     let begin = Instant::now();
-    while all.iter().any(|io| io.interfaces() != ["right"]) {
+    while all.iter().any(|io| io.interfaces() != [("right", 1)]) {
         for io in &mut all {
             io.wait(Some(Duration::from_millis(50)), None).unwrap();
         }

@@ -130,10 +130,11 @@ impl XdpSocket {
         Attachment { result: Ok(with_rings.collect()), interfaces, refusal: None }
     }
 
-    /// The names of the interfaces that datagrams go by past the kernel: fewer once one is gone.
-    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+    /// The names of the interfaces that datagrams go by past the kernel, and how many queues of
+    /// each have rings: fewer interfaces once one is gone.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&str, usize)> {
         let have_rings = self.arms.iter().filter(|arm| !arm.queues.is_empty());
-        have_rings.map(|arm| arm.interface.name())
+        have_rings.map(|arm| (arm.interface.name(), arm.queues.len()))
     }
 
     /// Whether the drivers work in our memory themselves, on every queue.

@@ -50,6 +50,8 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Extent {
     /// What our router is told of coalescing, if not its default.
     pub(crate) coalesce_us: Option<u64>,
+    /// Whether our router goes past the kernel's network stack.
+    pub(crate) xdp: bool,
 }
 
 /// What one contestant showed in one round.
@@ -146,7 +148,7 @@ fn measure(wanted: &Wanted<'_>) -> Result<Seen, String> {
             format!("tunnels are measured in network namespaces, as root: {problem}")
         })?;
         let (folder, tools) = (folder.clone(), tools.clone());
-        Ok(Ground { place, folder, tools, extent: Extent { coalesce_us: None } })
+        Ok(Ground { place, folder, tools, extent: Extent { coalesce_us: None, xdp: false } })
     };
     let grounds = wanted.paths.iter().map(ground).collect::<Result<Vec<_>, String>>()?;
     let mut conditions = machine::conditions();

@@ -6,7 +6,7 @@
 //! the peers into the target folder, which takes long; then it takes some minutes. `cargo bench -p
 //! rhumb --bench peers -- NAME..` measures those contestants alone; with `--window=N` so many
 //! messages are under way, with `--rounds=N` there are so many rounds, with `--payload=N` messages
-//! are of one size, and with `--coalesce-us=N` our router is given that option.
+//! are of one size, and with `--coalesce-us=N` or `--io=xdp` our router is given that option.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod calls;
@@ -67,6 +67,7 @@ fn main() {
         rounds: number("--rounds").unwrap_or(ROUNDS),
         payload: number("--payload"),
         coalesce_us: number("--coalesce-us"),
+        xdp: words.iter().any(|word| word == "--io=xdp"),
     };
     match measure(&only, extent) {
         Ok(report) if is_json => report.print_json(),
@@ -88,6 +89,8 @@ pub(crate) struct Extent {
     pub(crate) payload: Option<u64>,
     /// What our router is told of coalescing, if not its default.
     pub(crate) coalesce_us: Option<u64>,
+    /// Whether our router goes past the kernel's network stack.
+    pub(crate) xdp: bool,
 }
 
 fn measure(only: &[&str], extent: Extent) -> Result<Report, String> {

@@ -35,6 +35,7 @@ pub(crate) fn conditions(contestants: &[Contestant], extent: Extent) -> Map<Stri
     conditions.insert("path".to_owned(), path.into());
     conditions.insert("load".to_owned(), load.into());
     conditions.insert("cpu".to_owned(), cpu.into());
+    conditions.insert("io".to_owned(), if extent.xdp { "AF_XDP" } else { "sockets" }.into());
     conditions
 }
 

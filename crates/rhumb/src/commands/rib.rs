@@ -129,6 +129,7 @@ fn serve<S: Store>(
         name: rib.server.name(),
         address,
         admin: control.admin(),
+        io: Vec::new(),
     });
     service::serve(&mut io, &mut rib, control, |_, _| false)?;
     Ok(())

@@ -25,8 +25,8 @@ use rhumb_daemon::service::{self, Service};
 use rhumb_daemon::values::LocatorChoice;
 use rhumb_daemon::{clock, key};
 use rhumb_io::udp::Options;
-use rhumb_io::xdp::{OnInterface, Rings};
-use rhumb_io::{Backend, Choice, Counters, Opened, PacketIo, Wake};
+use rhumb_io::xdp::{OnInterface, Refusal, Rings};
+use rhumb_io::{Backend, Choice, Counters, Device, Opened, PacketIo, Wake};
 use rhumb_link::{LinkError, StreamNews, StreamOrder};
 use rhumb_stream::{Carrier, Listening, OnStreams, Settings};
 use rhumb_switch::{Done, Event, Job, Switch};
@@ -53,7 +53,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let opened = |it: &DomainSettings| it.open(identity.name(), clock::now().unix_s());
     let domain = settings.domain.as_ref().map(opened).transpose()?;
-    let (io, others, steered) = open_io(settings)?;
+    let Io { io, others, steered, said } = open_io(settings)?;
     let listening = listen_for_tls(settings)?;
     let address = io.local_address();
     let beacon = beacon::open(settings.discovery, io.udp())?;
@@ -111,6 +111,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         name: router.switch.name(),
         address: locator.unwrap_or(address),
         admin: control.admin(),
+        io: said,
     });
     let failed = |router: &mut Router, _| router.workers.have_failed();
     if service::serve(&mut io, &mut router, &control, failed)? {
@@ -120,9 +121,19 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     router.finish()
 }
 
-/// The packet I/O of choice, that of worker 0 and that of the others, and whether these receive
-/// what is for them. A line says of each interface what it got, and why it did not get more.
-fn open_io(settings: &RouterSettings) -> Outcome<(Backend, Vec<Backend>, bool)> {
+/// The packet I/O of all workers.
+struct Io {
+    /// Of worker 0.
+    io: Backend,
+    others: Vec<Backend>,
+    /// Whether these receive what is for them.
+    steered: bool,
+    /// What there is on each interface, for people.
+    said: Vec<String>,
+}
+
+/// The packet I/O of choice. Where an interface got less than was wished for, a line says why.
+fn open_io(settings: &RouterSettings) -> Outcome<Io> {
     let options = Options { coalesce: settings.coalesce, ..Options::default() };
     let opened = rhumb_io::open(&settings.io, settings.listen, options, settings.workers.into());
     let Opened { mut backends, steered, interfaces, refusal } = opened.map_err(Failure::setup)?;
@@ -130,28 +141,42 @@ fn open_io(settings: &RouterSettings) -> Outcome<(Backend, Vec<Backend>, bool)> 
         tracing::warn!("this system does not spread datagrams over workers; worker 0 does");
     }
     // Who lets the router choose is not warned of what it did not choose.
-    let is_wished = matches!(settings.io, Choice::Xdp(_));
-    match refusal {
-        Some(refusal) if is_wished => {
-            tracing::warn!("no AF_XDP, going on with sockets: {refusal}");
+    let tell = |interface: Option<&str>, refusal: &Refusal| match settings.io {
+        Choice::Xdp(_) => {
+            tracing::warn!(interface, "no AF_XDP, going on with sockets: {refusal}");
         }
-        Some(refusal) => tracing::info!("packet I/O by sockets: {refusal}"),
-        None => {}
+        _ => tracing::info!(interface, "packet I/O by sockets: {refusal}"),
+    };
+    if let Some(refusal) = refusal {
+        tell(None, &refusal);
     }
-    for OnInterface { name: interface, rings } in interfaces {
-        match rings {
+    let mut said = Vec::new();
+    for OnInterface { name, rings } in interfaces {
+        if let Err(refusal) = &rings {
+            tell(Some(&name), refusal);
+        }
+        said.push(match rings {
             Ok(Rings { queues, zero_copy }) => {
-                tracing::info!(interface, queues, zero_copy, "packet I/O by AF_XDP");
+                let copy = if zero_copy { "zero copy" } else { "copy" };
+                let s = if queues == 1 { "" } else { "s" };
+                format!("{name} by AF_XDP ({copy}, {queues} queue{s})")
             }
-            Err(refusal) if is_wished => {
-                tracing::warn!(interface, "no AF_XDP, going on with sockets: {refusal}");
-            }
-            Err(refusal) => tracing::info!(interface, "packet I/O by sockets: {refusal}"),
-        }
+            Err(_) => format!("{name} by sockets"),
+        });
     }
-    let first = backends.remove(0);
-    tracing::info!(backend = first.name(), "packet I/O");
-    Ok((first, backends, steered))
+    if said.is_empty() {
+        said.push("by sockets".to_owned());
+    }
+    let io = backends.remove(0);
+    said.extend(io.devices().iter().filter_map(|device| match device {
+        Device { name, cuts_runs: true, joins_runs: true } => {
+            Some(format!("{name} cuts and joins runs"))
+        }
+        Device { name, cuts_runs: true, .. } => Some(format!("{name} cuts runs")),
+        Device { name, joins_runs: true, .. } => Some(format!("{name} joins runs")),
+        Device { .. } => None,
+    }));
+    Ok(Io { io, others: backends, steered, said })
 }
 
 /// Where links over TLS come in, if anywhere.

@@ -48,7 +48,8 @@ pub(crate) fn carriers(ground: &Ground) -> Result<(Process, Process, Ready), Str
     let words = ["router", "--listen", "0.0.0.0:7460", "--locator", "10.9.1.2:7460"];
     let more = ["--discovery", "off", "--key", "router.key", "--rib", &rib_remote];
     let coalesce = ground.extent.coalesce_us.map(|us| format!("--coalesce-us={us}"));
-    let last = ["--admin", "127.0.0.1:0"].into_iter().chain(coalesce.as_deref());
+    let xdp = ground.extent.xdp.then_some("--io=xdp");
+    let last = ["--admin", "127.0.0.1:0"].into_iter().chain(coalesce.as_deref()).chain(xdp);
     let words: Vec<&str> = words.into_iter().chain(more).chain(last).collect();
     let (router, ready) = serve("router", &words, (inside, Core::Measured), ground)?;
     Ok((rib, router, ready))
