@@ -31,6 +31,8 @@ pub(crate) struct Link {
     pub(crate) index: u32,
     /// Whether it carries Ethernet frames.
     pub(crate) ethernet: bool,
+    /// Whether somebody has brought it up, with a cable or without.
+    pub(crate) is_up: bool,
     pub(crate) mac: Mac,
     pub(crate) mtu: u32,
 }
@@ -315,6 +317,7 @@ fn parse_link(body: &[u8]) -> Option<Link> {
     let mut link = Link {
         index: u32_at(body, 4)?,
         ethernet: kind == libc::ARPHRD_ETHER,
+        is_up: u32_at(body, 8)? & libc::IFF_UP as u32 != 0,
         mac: Mac::default(),
         mtu: 0,
     };

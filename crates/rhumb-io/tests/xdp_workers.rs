@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -274,6 +274,74 @@ fn two_workers_forward_between_two_interfaces_and_lose_nothing() {
         assert!(out_frames as usize > all_of_them / 2, "{out_frames} of {all_of_them}");
         assert!(all.iter().all(|io| io.counters().xdp_sent_datagrams > 0));
     }
+}
+
+/// A datagram whose bytes all follow from its number.
+fn patterned(number: u32) -> Vec<u8> {
+    let pattern = (0..900).map(|at| (number.wrapping_mul(31) >> (at % 24)) as u8);
+    let mut datagram = record(RecordKind::Pdu, (number % 8) as u8, number);
+    datagram.extend(pattern);
+    datagram
+}
+
+/// What came of a number, once and as it was sent.
+fn note(seen: &mut HashSet<u32>, datagram: &[u8]) {
+    let number = datagram[RecordHeader::LEN..][..4].try_into().map(u32::from_be_bytes).unwrap();
+    assert!(datagram == patterned(number), "{number} was changed");
+    assert!(seen.insert(number), "{number} came twice");
+}
+
+/// Takes all, and sends it back.
+fn echo(io: &mut Backend, stop: &AtomicBool) -> HashSet<u32> {
+    let (mut batch, mut seen) = (Batch::new(), HashSet::new());
+    while !stop.load(Ordering::Acquire) {
+        io.wait(Some(Duration::from_millis(5)), None).unwrap();
+        while io.receive(&mut batch).unwrap() > 0 {
+            batch.iter().for_each(|(_, datagram)| note(&mut seen, datagram));
+            io.send(&batch).unwrap();
+        }
+    }
+    seen
+}
+
+/// Two workers at once on the two rings that a queue has once: each frame is in one place.
+#[test]
+fn workers_that_share_a_queue_keep_each_frame_whole() {
+    let Some(line) = Line::new() else { return };
+    let (mut all, said) = said(open_on(&line.r1, &["left"], 2));
+    assert_eq!(said, ["left: 1 queues"]);
+    let to = SocketAddr::new(SIDES[0].ours[0].parse().unwrap(), all[0].local_address().port());
+    let mut peer = peer_on(&line.a, SIDES[0].theirs[0]);
+    let (stop, count) = (AtomicBool::new(false), 40_000);
+    let (mut back, mut batch) = (HashSet::new(), Batch::new());
+    let seen: Vec<HashSet<u32>> = thread::scope(|scope| {
+        let echoes = all.iter_mut().map(|io| scope.spawn(|| echo(io, &stop)));
+        let echoes: Vec<_> = echoes.collect();
+        let mut take_back = |peer: &mut UdpSocket| {
+            while peer.receive(&mut batch).unwrap() > 0 {
+                batch.iter().for_each(|(_, datagram)| note(&mut back, datagram));
+            }
+        };
+        for first in (0..count).step_by(64) {
+            let mut run = Batch::new();
+            (first..first + 64).for_each(|number| run.push(to, &patterned(number)));
+            assert_eq!(peer.send(&run).unwrap().sent, 64);
+            take_back(&mut peer);
+        }
+        while peer.wait(Some(Duration::from_millis(500)), None).unwrap().readable {
+            take_back(&mut peer);
+        }
+        stop.store(true, Ordering::Release);
+        echoes.into_iter().map(|echo| echo.join().unwrap()).collect()
+    });
+    let by_rings = by_rings(&all);
+    println!("{} and {} came, {} came back", seen[0].len(), seen[1].len(), back.len());
+    println!("{by_rings:?} by rings");
+    for (worker, seen) in (0..).zip(&seen) {
+        assert!(seen.len() > 1000 && seen.iter().all(|number| number % 2 == worker));
+    }
+    assert!(back.len() > 2000 && by_rings[1] > 1000);
+    assert!(back.iter().all(|number| seen[(number % 2) as usize].contains(number)));
 }
 
 /// Who sends on one lane without end would hold all frames of the queue in the rings of its worker,

@@ -212,21 +212,23 @@ fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
 }
 
 /// The Ethernet interfaces that have the address `local`; for all addresses, those that have any.
-/// Those that are not running count where none is: a router may be started before the cable is in.
+/// Those that are not up count where none is. One that is up counts without a cable, too: a router
+/// may be started before that is in.
 pub(crate) fn find_interfaces(local: SocketAddr) -> Vec<String> {
     let (Ok(all), Ok(mut netlink)) = (if_addrs::get_if_addrs(), Netlink::new()) else {
         return Vec::new();
     };
     let fits = |it: &if_addrs::Interface| local.ip().is_unspecified() || it.ip() == local.ip();
-    let mut found: Vec<(&str, bool)> =
-        all.iter().filter(|it| fits(it)).map(|it| (&*it.name, it.is_oper_up())).collect();
-    found.sort_unstable();
-    found.dedup();
-    found.retain(|(name, _)| netlink.link_by_name(name).is_ok_and(|link| link.ethernet));
-    if found.iter().any(|(_, running)| *running) {
-        found.retain(|(_, running)| *running);
+    let mut names: Vec<&str> = all.iter().filter(|it| fits(it)).map(|it| &*it.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let link = |name: &'_ str| netlink.link_by_name(name).ok().map(|link| (name.to_owned(), link));
+    let mut found: Vec<(String, Link)> =
+        names.into_iter().filter_map(link).filter(|(_, link)| link.ethernet).collect();
+    if found.iter().any(|(_, link)| link.is_up) {
+        found.retain(|(_, link)| link.is_up);
     }
-    found.into_iter().map(|(name, _)| name.to_owned()).collect()
+    found.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Largest packet of an interface whose frames fit into ours.

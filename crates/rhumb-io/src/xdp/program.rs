@@ -96,7 +96,8 @@ pub(super) fn program(
     let key = [Copy(-16, 38), Copy(-12, 42), Copy(-8, 46), Copy(-4, 50)];
     let user_at = |payload: i16, labels| match wanted {
         Wanted::Port(_) => user_of(users, payload, labels),
-        Wanted::Protocol(_) => vec![Set(R9, 0)],
+        // A packet of another protocol has no lane.
+        Wanted::Protocol(_) => user_of(1, payload, labels),
     };
     let v4 = [port_at(36), user_at(42, [Label::SealedV4, Label::KnownV4])].concat();
     let v6 = [port_at(56), user_at(62, [Label::SealedV6, Label::KnownV6])].concat();
@@ -109,6 +110,9 @@ pub(super) fn program(
 fn user_of(users: u32, payload: i16, [sealed, known]: [Label; 2]) -> Vec<Op> {
     use Op::*;
     use Size::*;
+    if users == 1 {
+        return vec![Set(R9, 0)];
+    }
     vec![
         Set(R9, 0),
         // Kind and index are there?

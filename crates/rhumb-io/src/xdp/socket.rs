@@ -10,6 +10,7 @@
 //!
 //! Invariant: once an interface is gone, what went by it goes by the socket.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -86,10 +87,13 @@ impl XdpSocket {
     /// Without any socket.
     pub fn attach_all(sockets: Vec<UdpSocket>, options: &Options) -> Attachment {
         let local = sockets[0].local_address();
-        let names = match &options.interfaces[..] {
+        let mut names = match &options.interfaces[..] {
             [] => find_interfaces(local),
             named => named.to_vec(),
         };
+        // Named twice is meant once.
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
         if names.is_empty() {
             let refusal = Some(Refusal::WhichInterface { address: local });
             return Attachment { result: Err(sockets), interfaces: Vec::new(), refusal };
