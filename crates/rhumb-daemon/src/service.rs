@@ -54,7 +54,8 @@ pub fn serve<S: Service>(
     mut until: impl FnMut(&mut S, Now) -> bool,
 ) -> Outcome<bool> {
     let mut batch = Batch::new();
-    let mut on_xdp: Vec<String> = io.io().interfaces().into_iter().map(|(name, _)| name.to_owned()).collect();
+    let mut on_xdp: Vec<String> =
+        io.io().interfaces().into_iter().map(|(name, _)| name.to_owned()).collect();
     loop {
         tell_of_interfaces_gone(io.io(), &mut on_xdp);
         let now = clock::now();

@@ -122,7 +122,12 @@ fn each_worker_gets_its_lanes_by_rings_on_every_interface() {
                 for number in 0..4 {
                     let mut peer = peer_on(host, theirs);
                     for lane in 0..LANES {
-                        for kind in [RecordKind::Pdu, RecordKind::Close, RecordKind::Path] {
+                        for kind in [
+                            RecordKind::Pdu,
+                            RecordKind::Close,
+                            RecordKind::Path,
+                            RecordKind::Bundle,
+                        ] {
                             send(&mut peer, to, &[record(kind, lane, number)]);
                             sent += 1;
                         }

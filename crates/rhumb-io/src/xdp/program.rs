@@ -119,12 +119,13 @@ fn user_of(users: u32, payload: i16, [sealed, known]: [Label; 2]) -> Vec<Op> {
         Move(R2, R7),
         Add(R2, i32::from(payload) + 4),
         IfGreater(R2, R8, known),
-        // A sealed datagram: its first half byte is 8, B or D.
+        // A sealed datagram: its first half byte is 8, B, D or E.
         Load(Byte, R3, R7, payload),
         And(R3, 0xF0),
         IfEqual(R3, 0x80, sealed),
         IfEqual(R3, 0xB0, sealed),
-        IfNot(R3, 0xD0, known),
+        IfEqual(R3, 0xD0, sealed),
+        IfNot(R3, 0xE0, known),
         At(sealed),
         // The lane is the low three bits of the four bytes of kind and index.
         Load(Byte, R9, R7, payload + 3),
