@@ -53,7 +53,7 @@ fn each_socket_gets_its_lanes_and_the_first_the_rest() {
             let mut received = 0;
             for (worker, socket) in group.sockets.iter_mut().enumerate() {
                 let lanes = (0..LANES).filter(|lane| usize::from(*lane) % count == worker).count();
-                let expected = 3 * lanes + if worker == 0 { 9 } else { 0 };
+                let expected = 4 * lanes + if worker == 0 { 9 } else { 0 };
                 for (_, datagram) in receive_all(socket, expected) {
                     if let Ok(header) = RecordHeader::parse(&datagram) {
                         assert_eq!(usize::from(header.index.lane()) % count, worker);

@@ -14,8 +14,6 @@ use rhumb_wire::Batch;
 use rhumb_wire::bundle::{LENGTH_LEN, MAX_PDUS};
 use rhumb_wire::datagram::{AEAD_TAG_LEN, RECORD_OVERHEAD, RecordHeader};
 
-use crate::passes::GROUP;
-
 /// Which of the slots of a group share a datagram.
 pub(crate) struct Plan {
     /// By place in the group.
@@ -137,6 +135,9 @@ pub(crate) fn take_apart(batch: &mut Batch, slot: usize, pdus: &[Range<usize>]) 
     }
 }
 
+/// Datagrams that take each pass together: as many as one batch of messages brings, and of the
+/// usual size no more than half a second-level cache holds.
+pub(crate) const GROUP: usize = 64;
 /// Next hops that bundles of one group are open for. To more of them at once, what goes in turns
 /// goes by itself.
 const OPEN: usize = 8;

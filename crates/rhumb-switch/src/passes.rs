@@ -25,7 +25,7 @@ use rhumb_wire::datagram::{RecordHeader, RecordKind};
 use rhumb_wire::pdu::{Frame, LabelledPdu};
 use rhumb_wire::{Action, Batch};
 
-use crate::bundles::{Plan, take_apart};
+use crate::bundles::{GROUP, Plan, take_apart};
 use crate::flows::{NAMES_TAKE, Place, Sought};
 
 /// A worker, as the passes see it.
@@ -300,7 +300,3 @@ pub(crate) fn is_sealed(datagram: &[u8]) -> bool {
 fn kind_of(datagram: &[u8]) -> Option<RecordKind> {
     datagram.first().and_then(|first| RecordKind::of(*first))
 }
-
-/// Datagrams that take each pass together: as many as one batch of messages brings, and of the
-/// usual size no more than half a second-level cache holds.
-pub(crate) const GROUP: usize = 64;

@@ -136,8 +136,8 @@ impl Batch {
         slot.len = slot.len.min(len);
     }
 
-    /// Puts `count` slots, without datagrams, in the place of slot `index`: those behind it move on.
-    /// Work: a step for each slot behind it.
+    /// Puts `count` slots, without datagrams, in the place of slot `index`. Work: a step for each
+    /// slot behind it, which moves on.
     ///
     /// # Panics
     /// When there is no slot `index`.

@@ -24,7 +24,7 @@ use crate::reader::Reader;
 pub enum Datagram<'a> {
     /// A DTLS record, whole.
     Dtls(&'a [u8]),
-    /// A sealed PDU, close, path message or bundle: header, and the whole datagram as it was received.
+    /// A sealed PDU, close, path message or bundle: header, and the whole datagram as it came.
     Record(RecordHeader),
     /// An initiator's first datagram, with the token it was given, if any.
     Initial {
