@@ -79,7 +79,7 @@ fn who_takes_none_drops_one_and_the_session_lives() {
     let session = net.session(0, 1);
     let mut datagram = vec![0; 12 + 9 + 16];
     let now = net.now;
-    let to = net.hosts[0].endpoint.seal_bundle(session, &mut datagram, now).unwrap();
+    let to = net.hosts[0].endpoint.seal_bundle(session, &mut datagram, now).expect("sealed");
     let from = net.hosts[0].address;
     let opened = net.hosts[1].endpoint.open(from, &mut datagram, now);
     assert_eq!((opened.err(), to), (Some(DropReason::Malformed), net.hosts[1].address));

@@ -11,7 +11,7 @@ use crate::world::World;
 const PDUS: usize = 64;
 
 /// A batch that was used before.
-pub fn used_batch() -> Batch {
+pub(crate) fn used_batch() -> Batch {
     let mut batch = Batch::new();
     for _ in 0..4 * PDUS {
         batch.push(([192, 0, 2, 1], 1).into(), &[0; 2000]);

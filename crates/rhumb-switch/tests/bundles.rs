@@ -1,6 +1,8 @@
 //! Small PDUs that leave together share datagrams, and are each what they are alone: their order,
 //! their next hops, their NACKs, and whatever is wrong with one.
 
+#![allow(clippy::unwrap_used)] // A test may.
+
 use std::time::Duration;
 
 use rhumb_switch::DropReason;
