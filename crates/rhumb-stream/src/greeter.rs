@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError};
@@ -203,7 +203,9 @@ impl Turns {
                 Ok(Task::Dial { attempt, address, expected }) => {
                     let mut next = vec![address];
                     if address.port() != TLS_PORT {
-                        next.insert(0, SocketAddr::new(address.ip(), TLS_PORT));
+                        let mut usual = address;
+                        usual.set_port(TLS_PORT);
+                        next.insert(0, usual);
                     }
                     let error = LinkError::TimedOut;
                     let dial = Dial { expected, next, next_at: now, under_way: 0, error };
@@ -248,6 +250,11 @@ impl Turns {
     }
 
     fn take_connection(&mut self, socket: TcpStream, peer: SocketAddr, now: Instant) {
+        // A peer has one address, whatever family the socket is of.
+        let peer = match peer.ip().to_canonical() {
+            IpAddr::V4(ip) => SocketAddr::new(ip.into(), peer.port()),
+            IpAddr::V6(_) => peer,
+        };
         let open = self.greeter.shared.open.load(Ordering::Relaxed);
         let is_full = open + self.half_open.len() >= self.greeter.max_streams;
         let is_known = self.known.contains(&Source::of(peer));
@@ -348,9 +355,13 @@ impl Turns {
             }
             // The first one counts.
             Side::Dialled(attempt) => {
-                if self.dials.remove(attempt).is_none() {
+                let attempt = *attempt;
+                if self.dials.remove(&attempt).is_none() {
                     return;
                 }
+                let is_other =
+                    |it: &HalfOpen| matches!(it.side, Side::Dialled(of) if of == attempt);
+                self.half_open.retain(|_, it| !is_other(it));
             }
         }
         if self.poller.remove(&it.socket).is_ok() {

@@ -118,14 +118,8 @@ impl Stream {
         let mut result = Ok(());
         let mut data = |data: &[u8]| {
             if result.is_ok() {
-                result = match frame.is_empty() {
-                    true => split(data, frame, *most, counters, take),
-                    false => {
-                        let mut whole = std::mem::take(frame);
-                        whole.extend_from_slice(data);
-                        split(&whole, frame, *most, counters, take)
-                    }
-                };
+                result = complete(data, frame, *most, counters, take)
+                    .and_then(|rest| split(rest, frame, *most, counters, take));
             }
         };
         let (taken, state) = tls.advance(incoming, backlog, &mut data);
@@ -199,6 +193,33 @@ impl Stream {
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
+}
+
+/// Completes the frame whose beginning was kept, hands it over if it is whole, and returns what of
+/// `data` is behind it. A record of frames is not copied for one that it began with half of.
+fn complete<'a>(
+    data: &'a [u8],
+    begun: &mut Vec<u8>,
+    most: usize,
+    counters: &mut StreamCounters,
+    take: &mut dyn FnMut(StreamFrame<'_>),
+) -> Result<&'a [u8], Lost> {
+    let mut rest = data;
+    while !begun.is_empty() && !rest.is_empty() {
+        let missing = match begun[..] {
+            [high, low, _, ..] => {
+                let len = StreamFrame::LENGTH_LEN + usize::from(u16::from_be_bytes([high, low]));
+                len.saturating_sub(begun.len())
+            }
+            _ => StreamFrame::HEADER_LEN - begun.len(),
+        };
+        let (of_it, behind) = rest.split_at(missing.min(rest.len()));
+        begun.extend_from_slice(of_it);
+        rest = behind;
+        let whole = std::mem::take(begun);
+        split(&whole, begun, most, counters, take)?;
+    }
+    Ok(rest)
 }
 
 /// Hands over whole frames of `data`, and keeps the beginning of one in `rest`.

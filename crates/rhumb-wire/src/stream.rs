@@ -23,7 +23,9 @@ pub enum StreamFrame<'a> {
 }
 
 impl<'a> StreamFrame<'a> {
-    /// Bytes in front of the PDU: the length of what follows it, and the type.
+    /// Bytes of the length, which counts what follows it.
+    pub const LENGTH_LEN: usize = LENGTH_LEN;
+    /// Bytes in front of the PDU: the length, and the type.
     pub const HEADER_LEN: usize = HEADER_LEN;
 
     /// The first frame of `bytes`, and where it ends; `None` while more has to come. `most` is the
