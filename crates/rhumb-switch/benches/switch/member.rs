@@ -14,7 +14,7 @@ use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
 use rhumb_wire::{
-    Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, Role, Scope, Statement,
+    Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, Role, Scope, Statement, stream,
 };
 
 use crate::chance::Chance;
@@ -81,6 +81,29 @@ impl Member {
     ) -> Self {
         let mut link = link_config();
         link.send_lane = lane;
+        Self::with(link, address, router, router_address, now)
+    }
+
+    /// One that goes over a stream when nobody answers over UDP; whoever has it carries that.
+    #[allow(dead_code, reason = "for the bench of peers")]
+    pub(crate) fn over_stream(
+        address: SocketAddr,
+        router: Name,
+        router_address: SocketAddr,
+        now: Now,
+    ) -> Self {
+        let mut link = link_config();
+        link.streams = true;
+        Self::with(link, address, router, router_address, now)
+    }
+
+    fn with(
+        link: rhumb_link::Config,
+        address: SocketAddr,
+        router: Name,
+        router_address: SocketAddr,
+        now: Now,
+    ) -> Self {
         let identity = identity(Role::Node, now);
         let mut endpoint =
             Endpoint::new(identity.clone(), link, [3; 32], now.instant).expect("endpoint");
@@ -99,6 +122,16 @@ impl Member {
             answers: Vec::new(),
             scratch: Vec::new(),
         }
+    }
+
+    #[allow(dead_code, reason = "for the bench of peers")]
+    pub(crate) fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    #[allow(dead_code, reason = "for the bench of peers")]
+    pub(crate) fn endpoint_mut(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
     }
 
     pub(crate) fn name(&self) -> Name {
@@ -251,6 +284,7 @@ impl Member {
 
     fn push(&mut self, out: &mut Batch, peer: SocketAddr, pdu: &[u8], now: Now) {
         let session = self.session.expect("a session");
+        let peer = self.stream().unwrap_or(peer);
         let datagram = out.push_with(peer, pdu.len() + RECORD_OVERHEAD);
         datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(pdu);
         self.endpoint.seal(session, datagram, now.instant).expect("the session lives");
@@ -302,8 +336,15 @@ impl Member {
     }
 
     fn open(&mut self, datagram: &mut [u8], now: Now) -> Option<Range<usize>> {
-        let opened = self.endpoint.open(self.router_address, datagram, now.instant).ok()?;
+        let from = self.stream().unwrap_or(self.router_address);
+        let opened = self.endpoint.open(from, datagram, now.instant).ok()?;
         (!opened.plaintext.is_empty()).then_some(opened.plaintext)
+    }
+
+    /// The address of the stream that the session is on, if it is.
+    fn stream(&self) -> Option<SocketAddr> {
+        let peer = self.endpoint.peer(self.session?)?;
+        Some(peer.address).filter(stream::is_address)
     }
 }
 

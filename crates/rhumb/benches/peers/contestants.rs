@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 
+use rhumb_stream::Carrier;
+
 use crate::Extent;
 use crate::install::Tools;
 use crate::load::{Datagrams, Ends, Load};
@@ -66,9 +68,10 @@ pub(crate) struct Standing {
 }
 
 /// All there are.
-pub(crate) fn all() -> [Contestant; 8] {
+pub(crate) fn all() -> [Contestant; 9] {
     [
         ours::contestant(),
+        ours::over_tls(),
         plain::bare(),
         plain::linux(),
         wireguard::in_go(),
@@ -94,7 +97,7 @@ fn datagrams(
     let source = bind(&place.client, client)?;
     let sink = bind(&place.server, server)?;
     let to = SocketAddr::new(server, sink.local_address().port());
-    Ok(Datagrams::new(source, sink, to, ends))
+    Ok(Datagrams::new(Carrier::new(source), Carrier::new(sink), to, ends))
 }
 
 fn bind(namespace: &Namespace, ip: IpAddr) -> Result<UdpSocket, String> {
@@ -110,3 +113,5 @@ fn bind(namespace: &Namespace, ip: IpAddr) -> Result<UdpSocket, String> {
 
 /// The contestant that the others are held against.
 pub(crate) const OURS: &str = "rhumb";
+/// The same over TLS on TCP.
+pub(crate) const OURS_OVER_TLS: &str = "rhumb-tls";

@@ -8,8 +8,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rhumb_io::PacketIo;
-use rhumb_io::udp::UdpSocket;
+use rhumb_stream::Carrier;
 use rhumb_trust::Now;
 use rhumb_wire::Batch;
 
@@ -53,10 +52,10 @@ pub(crate) trait Load {
     fn run(&mut self, payload: usize, pace: Pace, time: Duration) -> Result<Slice, String>;
 }
 
-/// Datagrams between two sockets.
+/// Datagrams between two sockets, or frames on their streams.
 pub(crate) struct Datagrams {
-    pub(crate) source: UdpSocket,
-    pub(crate) sink: UdpSocket,
+    pub(crate) source: Carrier,
+    pub(crate) sink: Carrier,
     pub(crate) to: SocketAddr,
     pub(crate) ends: Ends,
     /// Which slice a message belongs to: what comes too late is not counted for the next.
@@ -73,7 +72,7 @@ pub(crate) enum Ends {
 }
 
 impl Datagrams {
-    pub(crate) fn new(source: UdpSocket, sink: UdpSocket, to: SocketAddr, ends: Ends) -> Self {
+    pub(crate) fn new(source: Carrier, sink: Carrier, to: SocketAddr, ends: Ends) -> Self {
         Self { source, sink, to, ends, slice: 0, begin: Instant::now() }
     }
 

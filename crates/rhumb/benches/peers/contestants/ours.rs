@@ -5,8 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rhumb_io::PacketIo;
-use rhumb_io::udp::UdpSocket;
+use rhumb_io::Wake;
+use rhumb_link::{Limits, StreamNews, StreamOrder};
+use rhumb_stream::{Carrier, OnStreams, Settings};
+use rhumb_trust::Now;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Batch, Name};
@@ -14,7 +16,7 @@ use serde_json::Value;
 
 use super::plain::IP_AND_UDP;
 use super::{Contestant, Ground, Standing, datagrams};
-use crate::load::Ends;
+use crate::load::{Datagrams, Ends};
 use crate::machine::Core;
 use crate::member::{self, Form, Member};
 use crate::namespace::Namespace;
@@ -31,8 +33,22 @@ pub(crate) fn contestant() -> Contestant {
     }
 }
 
+pub(crate) fn over_tls() -> Contestant {
+    Contestant {
+        name: super::OURS_OVER_TLS,
+        about: format!("rhumb {}, the same over TLS 1.3 on TCP", env!("CARGO_PKG_VERSION")),
+        start: start_over_tls,
+        ..contestant()
+    }
+}
+
 /// A RIB and a router, in this order, and what the router says of itself.
 pub(crate) fn carriers(ground: &Ground) -> Result<(Process, Process, Ready), String> {
+    carriers_with(ground, &[])
+}
+
+/// As [`carriers`], with more that the router is told.
+fn carriers_with(ground: &Ground, told: &[&str]) -> Result<(Process, Process, Ready), String> {
     let inside = &ground.place.router;
     for role in ["rib", "router"] {
         let file = format!("{role}.key");
@@ -50,6 +66,7 @@ pub(crate) fn carriers(ground: &Ground) -> Result<(Process, Process, Ready), Str
     let coalesce = ground.extent.coalesce_us.map(|us| format!("--coalesce-us={us}"));
     let xdp = ground.extent.xdp.then_some("--io=xdp");
     let last = ["--admin", "127.0.0.1:0"].into_iter().chain(coalesce.as_deref()).chain(xdp);
+    let last = last.chain(told.iter().copied());
     let words: Vec<&str> = words.into_iter().chain(more).chain(last).collect();
     let (router, ready) = serve("router", &words, (inside, Core::Measured), ground)?;
     Ok((rib, router, ready))
@@ -59,22 +76,15 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let (rib, router, Ready { name, address, admin }) = carriers(ground)?;
     let now = member::now();
     let mut load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
-    let join = |socket: &mut UdpSocket, facing: [u8; 4]| {
+    let join = |socket: &mut Carrier, facing: [u8; 4]| {
         let to = SocketAddr::from((facing, address.port()));
         let mut member = Box::new(Member::new(socket.local_address(), name, to, now));
         exchange_until(&mut member, socket, Member::is_joined).map(|()| member)
     };
-    let mut source = join(&mut load.source, ROUTER_FACING_CLIENT)?;
-    let mut sink = join(&mut load.sink, ROUTER_FACING_SERVER)?;
+    let source = join(&mut load.source, ROUTER_FACING_CLIENT)?;
+    let sink = join(&mut load.sink, ROUTER_FACING_SERVER)?;
     load.to = (ROUTER_FACING_CLIENT, address.port()).into();
-    let destination = sink.name();
-    let mut first = Batch::new();
-    source.push_data(&mut first, load.to, (destination, Form::Names), &[0; 16], now);
-    load.source.send(&first).map_err(|error| error.to_string())?;
-    exchange_until(&mut sink, &mut load.sink, Member::has_given_labels)?;
-    let has_label = |member: &Member| member.has_label_to(&destination);
-    exchange_until(&mut source, &mut load.source, has_label)?;
-    load.ends = Ends::Members { source, sink };
+    begin_flow(&mut load, source, sink, now)?;
     Ok(Standing {
         load: Box::new(load),
         router: Some(router),
@@ -82,6 +92,64 @@ fn start(ground: &Ground) -> Result<Standing, String> {
         others: vec![rib],
         tunnel: None,
     })
+}
+
+/// As [`start`], where nobody answers over UDP: members ask at a port that only TLS has.
+fn start_over_tls(ground: &Ground) -> Result<Standing, String> {
+    let any = format!("0.0.0.0:{TLS_PORT}");
+    let (rib, router, Ready { name, admin, .. }) = carriers_with(ground, &["--tls-listen", &any])?;
+    let now = member::now();
+    let mut load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
+    let join = |socket: &mut Carrier, facing: [u8; 4]| {
+        let to = SocketAddr::from((facing, TLS_PORT));
+        let mut member = Box::new(Member::over_stream(socket.local_address(), name, to, now));
+        let (max_datagram_len, limits) =
+            (member::link_config().max_datagram_len, Limits::default());
+        let settings = Settings { listening: None, max_datagram_len, limits };
+        let wake = Wake::new().map_err(|error| error.to_string())?;
+        let identity = member.identity().clone();
+        socket.carry_streams(identity, settings, wake).map_err(|error| error.to_string())?;
+        exchange_until(&mut member, socket, Member::is_joined).map(|()| member)
+    };
+    // The thread that dials is begun where it dials from.
+    let source = ground.place.client.run(|| join(&mut load.source, ROUTER_FACING_CLIENT))??;
+    let sink = ground.place.server.run(|| join(&mut load.sink, ROUTER_FACING_SERVER))??;
+    begin_flow(&mut load, source, sink, now)?;
+    Ok(Standing {
+        load: Box::new(load),
+        router: Some(router),
+        metrics: admin,
+        others: vec![rib],
+        tunnel: None,
+    })
+}
+
+/// Sends a first message, and has both members take labels for it.
+fn begin_flow(
+    load: &mut Datagrams,
+    mut source: Box<Member>,
+    mut sink: Box<Member>,
+    now: Now,
+) -> Result<(), String> {
+    let destination = sink.name();
+    let mut first = Batch::new();
+    source.push_data(&mut first, load.to, (destination, Form::Names), &[0; 16], now);
+    load.source.send(&mut first).map_err(|error| error.to_string())?;
+    exchange_until(&mut sink, &mut load.sink, Member::has_given_labels)?;
+    let has_label = |member: &Member| member.has_label_to(&destination);
+    exchange_until(&mut source, &mut load.source, has_label)?;
+    load.ends = Ends::Members { source, sink };
+    Ok(())
+}
+
+impl OnStreams for Member {
+    fn handle_stream(&mut self, news: StreamNews, now: Now) -> Option<SocketAddr> {
+        self.endpoint_mut().handle_stream(news, now.instant)
+    }
+
+    fn poll_stream_order(&mut self) -> Option<StreamOrder> {
+        self.endpoint_mut().poll_stream_order()
+    }
 }
 
 /// Starts a daemon of ours, and returns its name and address when it is ready.
@@ -103,6 +171,8 @@ pub(crate) fn serve(
     Ok((process, Ready { name, address, admin }))
 }
 
+/// Where links over TLS come in.
+const TLS_PORT: u16 = 7461;
 /// Of what has none.
 const NOWHERE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
@@ -124,7 +194,7 @@ pub(crate) fn rhumb(words: &[&str], folder: &Path) -> Command {
 /// Lets a member send and receive over its socket until it has come so far.
 fn exchange_until(
     member: &mut Member,
-    socket: &mut UdpSocket,
+    socket: &mut Carrier,
     done: impl Fn(&Member) -> bool,
 ) -> Result<(), String> {
     let describe = |error: std::io::Error| format!("a member's socket: {error}");
@@ -133,7 +203,8 @@ fn exchange_until(
     loop {
         batch.clear();
         member.transmit(&mut batch, member::now());
-        socket.send(&batch).map_err(describe)?;
+        socket.send(&mut batch).map_err(describe)?;
+        socket.meet(member, member::now());
         if done(member) {
             return Ok(());
         }
