@@ -45,7 +45,7 @@ pub struct Config {
     /// at most while nothing comes back, and otherwise what keep-alives do.
     pub watch_router: bool,
     /// Whether a router that does not answer over UDP is reached over TLS on TCP, if it takes that:
-    /// the way where UDP is blocked. Of [`Core`](crate::Core) whoever drives it carries streams.
+    /// the way where UDP is blocked. A core without I/O is told otherwise whether it may have that.
     pub tls: bool,
     /// Who may send to this node, by name: pings and datagrams of others are dropped, and their
     /// files are declined. Strangers, which is everybody by default, may; places for files are kept

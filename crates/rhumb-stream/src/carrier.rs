@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_io::udp::Ready;
+use rhumb_io::udp::{Ready, UdpSocket};
 use rhumb_io::{Backend, Counters, PacketIo, SendReport, Wake};
 use rhumb_link::{Endpoint, LinkError, StreamNews, StreamOrder};
 use rhumb_trust::{Identity, Now};
@@ -216,6 +216,12 @@ impl Carrier {
     /// The address that datagrams come to.
     pub fn local_address(&self) -> SocketAddr {
         self.io.local_address()
+    }
+}
+
+impl From<UdpSocket> for Carrier {
+    fn from(socket: UdpSocket) -> Self {
+        Self::new(socket)
     }
 }
 

@@ -38,7 +38,7 @@ impl FullRate {
         exchange_until(&mut sink, &mut to, Member::has_given_labels);
         exchange_until(&mut source, &mut from, |member| member.has_label_to(&destination));
         let ends = Ends::Members { source, sink };
-        let mut flow = Self { load: Datagrams::new(from, to, router.address, ends) };
+        let mut flow = Self { load: Datagrams::new(from.into(), to.into(), router.address, ends) };
         flow.run(Duration::from_millis(300));
         flow
     }
