@@ -146,5 +146,7 @@ fn a_router_whose_udp_is_blocked_reaches_its_rib_over_tls() {
     assert_eq!(ping.code, 0, "{}", ping.errors);
     let stored = || rig.status(&rig.host, &rib_ready)["counters"].to_string();
     assert!(stored().contains("stored"), "{}", stored());
-    assert_eq!(transports(&rig.status(&rig.nodes, &ready), "node"), ["udp"]);
+    // The one that has pinged may still be there.
+    let of_nodes = transports(&rig.status(&rig.nodes, &ready), "node");
+    assert!(!of_nodes.is_empty() && of_nodes.iter().all(|it| it == "udp"), "{of_nodes:?}");
 }
