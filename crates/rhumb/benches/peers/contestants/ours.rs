@@ -97,7 +97,7 @@ fn start(ground: &Ground) -> Result<Standing, String> {
 /// As [`start`], where nobody answers over UDP: members ask at a port that only TLS has.
 fn start_over_tls(ground: &Ground) -> Result<Standing, String> {
     let any = format!("0.0.0.0:{TLS_PORT}");
-    let (rib, router, Ready { name, admin, .. }) = carriers_with(ground, &["--tls-listen", &any])?;
+    let (rib, router, Ready { name, .. }) = carriers_with(ground, &["--tls-listen", &any])?;
     let now = member::now();
     let mut load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
     let join = |socket: &mut Carrier, facing: [u8; 4]| {
@@ -118,7 +118,8 @@ fn start_over_tls(ground: &Ground) -> Result<Standing, String> {
     Ok(Standing {
         load: Box::new(load),
         router: Some(router),
-        metrics: admin,
+        // Its system calls are not those of datagrams.
+        metrics: None,
         others: vec![rib],
         tunnel: None,
     })
