@@ -2,6 +2,7 @@
 //! input is refused or re-emits to the same bytes.
 
 use crate::accept::Accept;
+use crate::bundle;
 use crate::datagram::{Datagram, SessionParameters};
 use crate::discovery::Discovery;
 use crate::flow::FlowAccept;
@@ -158,6 +159,16 @@ pub fn datagram(data: &[u8]) {
         Ok(Datagram::Initial { token, inner }) => Datagram::emit_initial(token, inner, &mut out),
         Ok(Datagram::Retry { hello, token }) => Datagram::emit_retry(hello, token, &mut out),
         Err(_) => return,
+    }
+    assert_eq!(out, data);
+}
+
+/// `bundle::pdus`: put together again, they are the bundle.
+pub fn bundle(data: &[u8]) {
+    let Ok(pdus) = bundle::pdus(data) else { return };
+    let mut out = Vec::new();
+    for pdu in pdus {
+        bundle::push(&mut out, &data[pdu]);
     }
     assert_eq!(out, data);
 }

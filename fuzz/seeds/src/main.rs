@@ -64,6 +64,7 @@ fn main() -> std::io::Result<()> {
         ("mpc", mpc::messages().expect("the parties agree")),
         ("session", vec![session_parameters()]),
         ("stream", vec![stream()]),
+        ("bundle", vec![bundle()]),
         ("transfer", offers()),
         ("folder", listings()),
         ("held", vec![held()]),
@@ -337,6 +338,13 @@ fn session_parameters() -> Vec<u8> {
         |out| out.extend(parameters.emit()),
         |bytes| SessionParameters::parse(bytes) == Ok(parameters),
     )
+}
+
+/// Two PDUs and what says how long each is.
+fn bundle() -> Vec<u8> {
+    let mut out = Vec::new();
+    [&[7; 100][..], &[8; 30]].iter().for_each(|pdu| rhumb_wire::bundle::push(&mut out, pdu));
+    out
 }
 
 /// What an end sends over a stream: its parameters, a PDU, a keep-alive and a close.
