@@ -239,7 +239,8 @@ impl Endpoint {
         match session.send.seal(kind, buffer, now) {
             Ok(()) => {
                 let address = session.peer.address;
-                if session.dozes && matches!(kind, RecordKind::Pdu | RecordKind::Bundle) {
+                let plaintext = RecordHeader::LEN..buffer.len() - AEAD_TAG_LEN;
+                if session.dozes && holds_pdus(kind, &plaintext) {
                     self.wake_watch(id, now);
                 }
                 Ok(address)
@@ -258,11 +259,16 @@ impl Endpoint {
         self.say_takes_bundles(session, now);
     }
 
-    /// Queues an empty bundle, if we take bundles: whoever knows none drops it unopened.
+    /// Queues an empty bundle, if we take bundles: whoever knows none drops it unopened. It asks for
+    /// no answer, so a watch does not wait for one.
     pub(super) fn say_takes_bundles(&mut self, id: SessionId, now: Instant) {
         let is_on_stream = self.sessions.get(id.0).is_some_and(|it| it.stream.is_some());
-        if self.config.bundles && !is_on_stream {
-            self.send_empty(id, RecordKind::Bundle, now);
+        if !self.config.bundles || is_on_stream {
+            return;
+        }
+        self.send_empty(id, RecordKind::Bundle, now);
+        if let Some(watch) = self.sessions.get_mut(id.0).and_then(|it| it.watch.as_mut()) {
+            watch.sealed_one_of_ours();
         }
     }
 
