@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rhumb_io::PacketIo;
 use rhumb_io::udp::UdpSocket;
-use rhumb_wire::Batch;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
+use rhumb_wire::{Batch, bundle};
 
 use crate::bare::{Ends, Resealer};
 use crate::forwarder::{Forward, Forwarder, Redirect, Reseal};
@@ -39,7 +39,7 @@ pub(crate) struct Rig {
 /// Who seals and who opens.
 enum Traffic {
     /// Through a switch.
-    Members { source: Box<Member>, sink: Box<Member>, form: Form, data: Vec<u8> },
+    Members { source: Box<Member>, sink: Box<Member>, form: Form, data: Vec<u8>, bundled: bool },
     /// Through a forwarder that changes the address only.
     Redirected(Ends),
     /// Through a forwarder that opens and seals.
@@ -77,6 +77,15 @@ impl Slice {
 impl Rig {
     /// Through a switch, which both ends have joined when this returns.
     pub(crate) fn switching(path: &Path) -> Self {
+        Self::joined(path, false)
+    }
+
+    /// The same, by ends that put what they send into bundles, and take bundles.
+    pub(crate) fn bundling(path: &Path) -> Self {
+        Self::joined(path, true)
+    }
+
+    fn joined(path: &Path, bundled: bool) -> Self {
         let Sockets { source, forwarder, sink, forwarder_addresses } = path.sockets();
         let now = member::now();
         let switch = member::switch(FLOWS, Vec::new(), now);
@@ -85,8 +94,11 @@ impl Rig {
         let forwarder = Forwarder::new(forwarder, Box::new(switch));
         forwarder.start();
         let [mut source, mut sink] = ends.map(|(mut socket, to)| {
-            let mut member = Member::new(socket.local_address(), router, to, now);
-            exchange_until(&mut member, &mut socket, Member::is_joined);
+            let make = if bundled { Member::of_bundles } else { Member::new };
+            let mut member = make(socket.local_address(), router, to, now);
+            exchange_until(&mut member, &mut socket, |it| {
+                it.is_joined() && (!bundled || it.bundle_room().is_some_and(|room| room > 1400))
+            });
             (member, socket)
         });
         let destination = sink.0.name();
@@ -102,6 +114,7 @@ impl Rig {
             sink: Box::new(sink.0),
             form: Form::Labels,
             data: Vec::new(),
+            bundled,
         };
         Self { traffic, source: source.1, sink: sink.1, to, forwarder }
     }
@@ -173,7 +186,8 @@ impl Rig {
             while under_way + BATCH_DATAGRAMS <= most
                 && let Some(batch) = to_send.next()
             {
-                under_way += self.source.send(batch).expect("the path takes datagrams").sent;
+                let sent = self.source.send(batch).expect("the path takes datagrams").sent;
+                under_way += if sent == batch.len() { BATCH_DATAGRAMS } else { sent };
             }
             let received = self.sink.receive(&mut incoming).expect("the path gives datagrams");
             for slot in 0..received {
@@ -181,10 +195,13 @@ impl Rig {
                 if self.traffic.answers_path(datagram, &mut answers) {
                     self.sink.send(&answers).expect("the path takes datagrams");
                     answers.clear();
-                } else if datagram.len() == len && (!check || self.traffic.arrives(datagram)) {
-                    arrived += 1;
-                    under_way = under_way.saturating_sub(1);
-                    last_arrival = Instant::now();
+                } else {
+                    let came = self.traffic.arrive(datagram, len, check);
+                    arrived += came;
+                    under_way = under_way.saturating_sub(came);
+                    if came > 0 {
+                        last_arrival = Instant::now();
+                    }
                 }
             }
             if arrived == SLICE_DATAGRAMS {
@@ -213,9 +230,13 @@ impl Traffic {
     fn seal(&mut self, batch: &mut Batch, to: SocketAddr, payload: usize) {
         let len = self.header_len() + payload;
         match self {
-            Self::Members { source, sink, form, data } => {
+            Self::Members { source, sink, form, data, bundled } => {
                 data.resize(payload, 0x5A);
                 let now = member::now();
+                if *bundled {
+                    let all = (&data[..], BATCH_DATAGRAMS);
+                    return source.push_bundles(batch, to, sink.name(), all, now);
+                }
                 for _ in 0..BATCH_DATAGRAMS {
                     source.push_data(batch, to, (sink.name(), *form), data, now);
                 }
@@ -230,6 +251,22 @@ impl Traffic {
         match self {
             Self::Members { sink, .. } => sink.answers_path(datagram, answers, member::now()),
             Self::Redirected(_) | Self::Resealed(_) => false,
+        }
+    }
+
+    /// How many PDUs came in a forwarded datagram, of those whose own would have `len` bytes. With
+    /// `check`, those that are as the sink wants them.
+    fn arrive(&mut self, datagram: &mut [u8], len: usize, check: bool) -> usize {
+        match self {
+            Self::Members { sink, data, bundled: true, .. } if check => {
+                sink.arrive(datagram, data, member::now())
+            }
+            Self::Members { bundled: true, .. } => {
+                let each = len - RECORD_OVERHEAD + bundle::LENGTH_LEN;
+                let bundle = datagram.len().saturating_sub(RECORD_OVERHEAD);
+                if bundle.is_multiple_of(each) { bundle / each } else { 0 }
+            }
+            _ => usize::from(datagram.len() == len && (!check || self.arrives(datagram))),
         }
     }
 

@@ -14,7 +14,8 @@ use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
 use rhumb_wire::{
-    Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, Role, Scope, Statement, stream,
+    Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, Role, Scope, Statement, bundle,
+    stream,
 };
 
 use crate::chance::Chance;
@@ -82,6 +83,26 @@ impl Member {
         let mut link = link_config();
         link.send_lane = lane;
         Self::with(link, address, router, router_address, now)
+    }
+
+    /// One that takes bundles, and as much in a datagram as an Ethernet frame has room for.
+    #[allow(dead_code, reason = "for the bench of the switch")]
+    pub(crate) fn of_bundles(
+        address: SocketAddr,
+        router: Name,
+        router_address: SocketAddr,
+        now: Now,
+    ) -> Self {
+        let mut link = link_config();
+        link.bundles = true;
+        link.max_datagram_len = 1452;
+        Self::with(link, address, router, router_address, now)
+    }
+
+    /// How large a datagram with a bundle may be, once the switch has said that it takes any.
+    #[allow(dead_code, reason = "for the bench of the switch")]
+    pub(crate) fn bundle_room(&self) -> Option<usize> {
+        self.session.and_then(|session| self.endpoint.bundle_room(session))
     }
 
     /// One that goes over a stream when nobody answers over UDP; whoever has it carries that.
@@ -288,6 +309,53 @@ impl Member {
         let datagram = out.push_with(peer, pdu.len() + RECORD_OVERHEAD);
         datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(pdu);
         self.endpoint.seal(session, datagram, now.instant).expect("the session lives");
+    }
+
+    /// Appends so many sealed Data PDUs with labels, in bundles as large as they may be.
+    #[allow(dead_code, reason = "for the bench of the switch")]
+    pub(crate) fn push_bundles(
+        &mut self,
+        out: &mut Batch,
+        peer: SocketAddr,
+        destination: Name,
+        (data, count): (&[u8], usize),
+        now: Now,
+    ) {
+        let room = self.bundle_room().expect("the switch takes bundles");
+        let label = self.labels[&(self.name(), destination)];
+        let PduHeader { action, ttl, tag, .. } =
+            PduHeader::new(Action::Data, self.name(), destination);
+        let mut pdu = Vec::new();
+        LabelledHeader { action, ttl, tag, label }.emit(data, &mut pdu).expect("the data fit");
+        let most = (room - RECORD_OVERHEAD) / (bundle::LENGTH_LEN + pdu.len());
+        let mut left = count;
+        while left > 0 {
+            let mut bytes = Vec::new();
+            let count = left.min(most);
+            (0..count).for_each(|_| bundle::push(&mut bytes, &pdu));
+            left -= count;
+            let datagram = out.push_with(peer, bytes.len() + RECORD_OVERHEAD);
+            datagram[RecordHeader::LEN..][..bytes.len()].copy_from_slice(&bytes);
+            let session = self.session.expect("a session");
+            self.endpoint.seal_bundle(session, datagram, now.instant).expect("it lives");
+        }
+    }
+
+    /// How many PDUs of a forwarded bundle are for us and bring `data`.
+    #[allow(dead_code, reason = "for the bench of the switch")]
+    pub(crate) fn arrive(&mut self, datagram: &mut [u8], data: &[u8], now: Now) -> usize {
+        let Ok(opened) = self.endpoint.open(self.router_address, datagram, now.instant) else {
+            return 0;
+        };
+        let bundle = &datagram[opened.plaintext];
+        let Ok(pdus) = bundle::pdus(bundle) else { return 0 };
+        let is_ours = |pdu: &Range<usize>| match Frame::parse(&bundle[pdu.clone()]) {
+            Ok(Frame::Labelled(pdu)) => {
+                (1..=self.labels_given).contains(&pdu.label().0) && pdu.data() == data
+            }
+            _ => false,
+        };
+        if opened.is_bundle { pdus.filter(is_ours).count() } else { 0 }
     }
 
     /// Whether a forwarded datagram is in `form`, for us, and brings `data`.

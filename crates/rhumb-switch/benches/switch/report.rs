@@ -56,6 +56,10 @@ impl Report {
                 unit: "",
             });
         }
+        if let Some(value) = sockets.bundled_to_single {
+            let name = "udp_bundled_to_single_64".to_owned();
+            targets.push(Target { name, value, at_least: OF_SINGLE, at_most: false, unit: "" });
+        }
         let row = |row: &&sockets::Row| row.forwarder == sockets::SWITCH && row.payload == SIZE;
         let Some(row) = sockets.rows.iter().find(row) else { return (targets, left_out) };
         let [delivered, per_core] = ["udp_gbps_1000", "udp_gbps_per_core_1000"];
@@ -291,6 +295,8 @@ const OF_SHARE: f64 = 0.95;
 const TWO_WORKERS_CPU: f64 = 1.05;
 /// The switch's rate on sockets, in terms of the forwarder's that opens and seals.
 const OF_BARE_SOCKETS: f64 = 0.9;
+/// Small PDUs that share datagrams, by CPU time, to those that do not.
+const OF_SINGLE: f64 = 4.0;
 /// Payload on sockets, in Gbit/s.
 const GBPS: f64 = 6.0;
 /// The size that the targets on sockets are about.

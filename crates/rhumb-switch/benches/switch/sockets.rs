@@ -43,9 +43,13 @@ pub(crate) struct Row {
 pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
     pub(crate) of_bare: Vec<(usize, f64)>,
+    /// How many PDUs the switch forwards in bundles for each by itself, of the smallest size.
+    pub(crate) bundled_to_single: Option<f64>,
 }
 
 pub(crate) const SWITCH: &str = "switch";
+/// Fifteen PDUs or so share a datagram that an Ethernet frame has room for, on both sides.
+const BUNDLED: &str = "switch, in bundles";
 const WITH_NAMES: &str = "switch, with names";
 pub(crate) const CIPHER_OFF: &str = "switch, cipher off";
 const RESEAL: &str = "bare, open and seal";
@@ -64,14 +68,20 @@ pub(crate) fn measure(
         (RESEAL, Rig::resealing(path)),
         (REDIRECT, Rig::redirecting(path)),
     ];
+    let mut bundling = Rig::bundling(path);
     let mut store = Store::new();
-    let mut results = Results { rows: Vec::new(), of_bare: Vec::new() };
+    let mut results = Results { rows: Vec::new(), of_bare: Vec::new(), bundled_to_single: None };
     for &payload in payloads {
         for (name, rig) in &mut rigs {
             let Slice { arrived, lost, .. } = rig.slice(payload, &mut store, true);
             assert!(arrived > lost, "{name}: of {payload} bytes, {arrived} came as they should");
         }
-        let mut slices: [Vec<Slice>; 5] = Default::default();
+        let is_small = payload == PAYLOADS[0];
+        if is_small {
+            let Slice { arrived, lost, .. } = bundling.slice(payload, &mut store, true);
+            assert!(arrived > lost, "{BUNDLED}: {arrived} came as they should");
+        }
+        let mut slices: [Vec<Slice>; 6] = Default::default();
         for _ in 0..rounds {
             for ((_, rig), slices) in rigs.iter_mut().zip(&mut slices) {
                 slices.push(rig.slice(payload, &mut store, false));
@@ -82,14 +92,19 @@ pub(crate) fn measure(
                 rigs[0].1.set_form(Form::Labels);
             }
             slices[4].extend(cipher_off.as_mut().map(|build| build.udp_slice(payload)));
+            slices[5].extend(is_small.then(|| bundling.slice(payload, &mut store, false)));
         }
-        let names = [SWITCH, RESEAL, REDIRECT, WITH_NAMES, CIPHER_OFF];
+        let names = [SWITCH, RESEAL, REDIRECT, WITH_NAMES, CIPHER_OFF, BUNDLED];
         let measured = names.iter().zip(&slices).filter(|(_, slices)| !slices.is_empty());
         results.rows.extend(measured.map(|(name, slices)| Row::of(name, payload, slices)));
         let of_bare = |(switch, bare): (&Slice, &Slice)| {
             bare.cpu_ns_per_datagram() / switch.cpu_ns_per_datagram()
         };
         results.of_bare.push((payload, median(slices[0].iter().zip(&slices[1]).map(of_bare))));
+        if is_small {
+            let of_single = slices[5].iter().zip(&slices[0]).map(of_bare);
+            results.bundled_to_single = Some(median(of_single));
+        }
     }
     results
 }
