@@ -184,5 +184,5 @@ impl Network {
 
 /// Whether a datagram is a sealed one, by its first byte.
 pub(crate) fn is_record(datagram: &[u8]) -> bool {
-    matches!(datagram.first(), Some(0x80..=0x8F | 0xB0..=0xBF | 0xD0..=0xDF))
+    matches!(datagram.first(), Some(0x80..=0x8F | 0xB0..=0xBF | 0xD0..=0xDF | 0xE0..=0xEF))
 }

@@ -39,7 +39,7 @@ fn no_record_is_the_same_as_another_over_kills_and_restarts() {
         }
         world.run(60 * SECOND);
         let records = world.tap();
-        let is_record = |first: u8| matches!(first >> 4, 0x8 | 0xB | 0xD);
+        let is_record = |first: u8| matches!(first >> 4, 0x8 | 0xB | 0xD | 0xE);
         let mut seen = HashSet::new();
         let mut count = 0;
         for (at, flight) in &records {
