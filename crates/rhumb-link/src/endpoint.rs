@@ -96,6 +96,8 @@ pub struct Endpoint {
     outgoing: Batch,
     events: VecDeque<Event>,
     drops: Drops,
+    /// Whether any peer ever took bundles.
+    sends_bundles: bool,
     attempts: u64,
     records_from_elsewhere: u64,
     /// Room for one output of the handshake library.
@@ -246,6 +248,7 @@ impl Endpoint {
             outgoing: Batch::new(),
             events: VecDeque::new(),
             drops: Drops::default(),
+            sends_bundles: false,
             attempts: 0,
             records_from_elsewhere: 0,
             scratch: vec![0; MAX_OUTPUT],

@@ -26,6 +26,8 @@ pub struct WorkerLanes {
     /// Entries of `receive`.
     groups: usize,
     send: Slots<Sending>,
+    /// Whether any peer ever took bundles.
+    sends_bundles: bool,
     /// Lanes on which something was opened since the last report.
     opened: Vec<SessionIndex>,
     /// Sessions on which something was sealed since the last report.
@@ -122,6 +124,7 @@ impl WorkerLanes {
             receive: LaneTable::new(0),
             groups: 0,
             send: Slots::new(),
+            sends_bundles: false,
             opened: Vec::new(),
             sealed: Vec::new(),
             drops: Drops::default(),
@@ -174,6 +177,7 @@ impl WorkerLanes {
             Change::Bundles { session } => {
                 if let Some(sending) = self.send.get_mut(session.0) {
                     sending.takes_bundles = true;
+                    self.sends_bundles = true;
                 }
             }
             Change::Forget { index } => {
@@ -250,6 +254,12 @@ impl WorkerLanes {
     ) -> Result<SocketAddr, DropReason> {
         let sealed = self.seal_record(session, RecordKind::Bundle, buffer, now);
         sealed.map_err(|reason| self.drops.count(reason))
+    }
+
+    /// Whether there was ever a peer that takes bundles, so that asking of each is worth it.
+    #[inline]
+    pub fn sends_bundles(&self) -> bool {
+        self.sends_bundles
     }
 
     /// How large a datagram with a bundle may be; `None` when the peer does not take any.

@@ -347,6 +347,11 @@ impl Worker for FastPath {
     }
 
     #[inline]
+    fn sends_bundles(&self) -> bool {
+        self.lanes.sends_bundles()
+    }
+
+    #[inline]
     fn bundle_room(&self, next: SessionId) -> Option<usize> {
         self.lanes.bundle_room(next)
     }

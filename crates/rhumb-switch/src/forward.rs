@@ -180,6 +180,11 @@ impl Worker for Switch {
     }
 
     #[inline]
+    fn sends_bundles(&self) -> bool {
+        self.plane.link().sends_bundles()
+    }
+
+    #[inline]
     fn bundle_room(&self, next: SessionId) -> Option<usize> {
         self.plane.bundle_room(next)
     }

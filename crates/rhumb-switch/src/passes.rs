@@ -72,6 +72,9 @@ pub(crate) trait Worker {
     ) {
     }
 
+    /// Whether there was ever a next hop that takes bundles.
+    fn sends_bundles(&self) -> bool;
+
     /// How large a datagram with a bundle may be; `None` when the peer does not take any.
     fn bundle_room(&self, next: SessionId) -> Option<usize>;
 
@@ -197,7 +200,9 @@ fn pass_opened<W: Worker>(
         }
     }
     worker.handle_aside(batch, slots.clone(), &mut next_hops, now);
-    if let Some(plan) = plan_bundles(worker, batch, slots.clone(), &next_hops) {
+    if worker.sends_bundles()
+        && let Some(plan) = plan_bundles(worker, batch, slots.clone(), &next_hops)
+    {
         return seal_in_bundles(worker, batch, slots, (plan, next_hops), now);
     }
     for (slot, next) in slots.zip(next_hops) {

@@ -90,6 +90,12 @@ impl Endpoint {
         sealed.map_err(|reason| self.drops.count(reason))
     }
 
+    /// Whether there was ever a peer that takes bundles, so that asking of each is worth it.
+    #[inline]
+    pub fn sends_bundles(&self) -> bool {
+        self.sends_bundles
+    }
+
     /// How large a datagram with a bundle may be; `None` when the peer does not take any.
     #[inline]
     pub fn bundle_room(&self, session: SessionId) -> Option<usize> {
@@ -97,7 +103,7 @@ impl Endpoint {
         peer.takes_bundles.then_some(usize::from(peer.max_datagram_len))
     }
 
-    #[inline]
+    #[inline(always)] // 20 instructions a datagram: the outcome is copied once more otherwise.
     fn open_record(
         &mut self,
         from: SocketAddr,
@@ -178,6 +184,7 @@ impl Endpoint {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
         if self.config.bundles && index.base() == session.receive.newest {
             session.peer.takes_bundles = true;
+            self.sends_bundles = true;
             self.sharing.takes_bundles(id);
         }
     }
