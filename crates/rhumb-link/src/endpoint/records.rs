@@ -266,8 +266,8 @@ impl Endpoint {
         self.say_takes_bundles(session, now);
     }
 
-    /// Queues an empty bundle, if we take bundles: whoever knows none drops it unopened. It asks for
-    /// no answer, so a watch does not wait for one.
+    /// Queues an empty bundle, if we take bundles: whoever knows none drops it unopened. It asks
+    /// for no answer, so a watch does not wait for one.
     pub(super) fn say_takes_bundles(&mut self, id: SessionId, now: Instant) {
         let is_on_stream = self.sessions.get(id.0).is_some_and(|it| it.stream.is_some());
         if !self.config.bundles || is_on_stream {
