@@ -96,8 +96,10 @@ impl Rig {
         let [mut source, mut sink] = ends.map(|(mut socket, to)| {
             let make = if bundled { Member::of_bundles } else { Member::new };
             let mut member = make(socket.local_address(), router, to, now);
-            exchange_until(&mut member, &mut socket, |it| {
-                it.is_joined() && (!bundled || it.bundle_room().is_some_and(|room| room > 1400))
+            exchange_until(&mut member, &mut socket, |it| match bundled {
+                true => it.is_joined() && it.bundle_room().is_some_and(|room| room > 1400),
+                // The largest payload has to fit.
+                false => it.is_joined() && it.largest_datagram() > 2000,
             });
             (member, socket)
         });

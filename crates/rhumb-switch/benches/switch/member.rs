@@ -99,6 +99,13 @@ impl Member {
         Self::with(link, address, router, router_address, now)
     }
 
+    /// The largest datagram to the switch, as far as is known.
+    #[allow(dead_code, reason = "for the bench of the switch")]
+    pub(crate) fn largest_datagram(&self) -> usize {
+        let peer = self.session.and_then(|session| self.endpoint.peer(session));
+        peer.map_or(0, |peer| usize::from(peer.max_datagram_len))
+    }
+
     /// How large a datagram with a bundle may be, once the switch has said that it takes any.
     #[allow(dead_code, reason = "for the bench of the switch")]
     pub(crate) fn bundle_room(&self) -> Option<usize> {
