@@ -10,10 +10,11 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 25] = [
+const WANTED: [(&str, &str, &str); 26] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
+    ("ethtool", "ethtool", "what network devices do themselves"),
     ("tcpdump", "tcpdump", "captured traffic"),
     ("nft", "nftables", "loss and NAT between namespaces"),
     ("nsupdate", "bind9-dnsutils", "asking and updating the key server by dig and nsupdate"),
