@@ -78,13 +78,19 @@ impl Batch {
 
     /// Appends a datagram of `len` bytes for the caller to fill.
     pub fn push_with(&mut self, peer: SocketAddr, len: usize) -> &mut [u8] {
+        let offset = self.extend(len);
+        self.slots.push(Slot { peer, offset, len });
+        &mut self.arena[offset..self.tail]
+    }
+
+    /// Has room for `len` bytes more behind everything; returns where.
+    fn extend(&mut self, len: usize) -> usize {
         let offset = self.tail;
         self.tail += len;
         if self.arena.len() < self.tail {
             self.arena.resize(self.tail, 0);
         }
-        self.slots.push(Slot { peer, offset, len });
-        &mut self.arena[offset..self.tail]
+        offset
     }
 
     /// Datagrams, dropped ones included.
@@ -152,11 +158,7 @@ impl Batch {
     /// # Panics
     /// When there is no slot `index`.
     pub fn replace(&mut self, index: usize, len: usize) -> Range<usize> {
-        let offset = self.tail;
-        self.tail += len;
-        if self.arena.len() < self.tail {
-            self.arena.resize(self.tail, 0);
-        }
+        let offset = self.extend(len);
         let slot = &mut self.slots[index];
         (slot.offset, slot.len) = (offset, len);
         offset..self.tail
