@@ -103,7 +103,7 @@ impl Endpoint {
         peer.takes_bundles.then_some(usize::from(peer.max_datagram_len))
     }
 
-    #[inline(always)] // 20 instructions a datagram: the outcome is copied once more otherwise.
+    #[inline(always)] // Called in one place, which is hot.
     fn open_record(
         &mut self,
         from: SocketAddr,
@@ -305,4 +305,4 @@ pub(crate) fn holds_pdus(kind: RecordKind, plaintext: &Range<usize>) -> bool {
 }
 
 /// Of a record that is not for whoever opens it.
-pub(super) const NOTHING: Range<usize> = RecordHeader::LEN..RecordHeader::LEN;
+const NOTHING: Range<usize> = RecordHeader::LEN..RecordHeader::LEN;
