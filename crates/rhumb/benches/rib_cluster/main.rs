@@ -12,7 +12,7 @@
 //! Only ratios travel between machines.
 //!
 //! Run by `cargo xtask bench rib cluster`; `--json` prints one object, `--names=N` puts another
-//! number in the place of 50,000. Takes some eight minutes, one of them for the nodes to start and
+//! number in the place of 50,000. Takes some nine minutes, one of them for the nodes to start and
 //! four for names to be told. Where Java or Maven is missing it says so, and measures nothing.
 
 #![cfg(target_os = "linux")]
