@@ -12,7 +12,7 @@ use crate::member::Form;
 use crate::memory::{BATCH_DATAGRAMS, Bare, Contestant, Scene};
 
 /// The word that makes a process do the work of one contestant:
-/// `--instructions switch|bare labels|names PAYLOAD`.
+/// `--instructions switch|bare labels|names PAYLOAD`, and `own` to count with our own cipher.
 pub(crate) const CHILD: &str = "--instructions";
 
 /// Does the work.
@@ -24,7 +24,9 @@ pub(crate) fn work(words: &[String]) {
         other => panic!("{CHILD}: `{other}` is no form"),
     };
     let payload = word(2).parse().expect("a number of bytes");
-    rhumb_link::use_library_cipher();
+    if word(3) != "own" {
+        rhumb_link::use_library_cipher();
+    }
     match word(0) {
         "switch" => {
             let mut scene = Scene::new(2);

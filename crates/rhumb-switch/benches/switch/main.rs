@@ -96,7 +96,9 @@ fn measure_part(words: &[String]) {
         report.misses = measure_misses();
     }
     if said("million") {
-        let payloads = [memory::PAYLOADS[0]];
+        let asked = words.iter().find_map(|word| word.strip_prefix("--payload="));
+        let payload = asked.map(|it| it.parse().expect("--payload=N, bytes"));
+        let payloads = [payload.unwrap_or(memory::PAYLOADS[0])];
         report.memory = measure_memory(&mut report.conditions, &mut None, &payloads);
     }
     if said("--json") { report.print_json() } else { report.print_text() }

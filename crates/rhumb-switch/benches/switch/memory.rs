@@ -303,6 +303,7 @@ impl Scene {
 
     /// Lets a member join for one more name.
     fn serve(&mut self, index: usize) {
+        self.now = self.now.plus(JOINING_TAKES);
         let name = self.members[index].serve(self.now);
         self.ends.push((index, name));
         let mut batch = Batch::new();
@@ -318,9 +319,9 @@ impl Scene {
         self.switch.poll_transmit(&mut batch);
     }
 
-    /// Lets one more member connect and join. No time
-    /// passes: nothing is lost, so no timer is needed.
+    /// Lets one more member connect and join. Nothing is lost, so no timer is needed.
     fn join(&mut self, index: usize) {
+        self.now = self.now.plus(JOINING_TAKES);
         let address = member_address(index);
         let mut member = Member::new(address, self.switch.name(), ROUTER, self.now);
         let mut batch = Batch::new();
@@ -453,6 +454,8 @@ const SESSIONS: usize = 32;
 const NAMES_A_SESSION: usize = 32;
 /// So much later, a session may open as many flows again.
 const OPENING_TAKES: Duration = Duration::from_millis(100);
+/// So much later, a switch has one more handshake or certificate verified, whoever comes.
+const JOINING_TAKES: Duration = Duration::from_millis(10);
 /// Enough to be told a label about.
 pub(crate) const FIRST_PAYLOAD: usize = 16;
 /// A handshake takes five turns, the certificate one.
