@@ -219,9 +219,9 @@ impl Key {
         }
     }
 
-    /// Whether a record of this length goes together with others.
+    /// Whether a record of this length goes together with others, so that one call for many pays.
     #[inline]
-    pub(crate) fn is_for_lanes(&self, len: usize) -> bool {
+    pub fn is_for_lanes(&self, len: usize) -> bool {
         matches!(&self.0, Inner::Own(own) if len <= own.longest)
     }
 

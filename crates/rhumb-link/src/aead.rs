@@ -11,14 +11,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rhumb_aead::{Algorithm, Backend, Choice, Key};
+use rhumb_aead::{Algorithm, Backend, Choice, Key, Record};
 use rhumb_wire::datagram::{AEAD_TAG_LEN, Counter, RecordHeader};
 
 use crate::Cipher;
 
 /// A key and a salt.
 pub(crate) struct PacketKey {
-    #[cfg_attr(rhumb_null_cipher, allow(dead_code))]
     key: Key,
     salt: [u8; SALT_LEN],
 }
@@ -31,6 +30,31 @@ impl PacketKey {
             Cipher::Aes128Gcm => Algorithm::Aes128Gcm,
         };
         Self { key: Key::new(algorithm, key, choice()), salt }
+    }
+
+    /// Whether datagrams of this length are worked on together.
+    #[inline]
+    pub(crate) fn is_for_many(&self, datagram_len: usize) -> bool {
+        cfg!(not(rhumb_null_cipher)) && self.key.is_for_lanes(datagram_len)
+    }
+
+    /// A record whose bytes stand between this header and a tag.
+    #[inline]
+    pub(crate) fn record<'a>(
+        &'a self,
+        counter: Counter,
+        clear: &'a [u8; RecordHeader::LEN],
+        bytes: &'a mut [u8],
+    ) -> Record<'a> {
+        Record::in_place(&self.key, nonce(&self.salt, counter), clear, bytes)
+    }
+
+    /// Asks for the memory that a record of this length needs, so that it has come when it is.
+    #[inline]
+    pub(crate) fn read_ahead(&self, len: usize) {
+        if cfg!(not(rhumb_null_cipher)) {
+            self.key.read_ahead(len);
+        }
     }
 
     /// Encrypts `plaintext` in place and returns its tag.

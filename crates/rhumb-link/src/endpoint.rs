@@ -42,7 +42,7 @@ use rhumb_trust::{Access, Identity, Now, x509};
 use rhumb_wire::{Batch, Name};
 
 pub use records::Opened;
-pub(crate) use records::holds_pdus;
+pub(crate) use records::{NEAR_SESSIONS, holds_pdus};
 use sharing::Sharing;
 
 use crate::admission::Admission;

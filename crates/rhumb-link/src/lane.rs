@@ -12,7 +12,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use rhumb_wire::datagram::{AEAD_TAG_LEN, Counter, RecordHeader, RecordKind, SessionIndex};
+use rhumb_wire::datagram::{
+    AEAD_TAG_LEN, Counter, RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex,
+};
 
 use crate::aead::PacketKey;
 use crate::keys::LaneSecret;
@@ -81,15 +83,66 @@ impl SendLane {
             buffer.split_first_chunk_mut::<{ RecordHeader::LEN }>().ok_or(DropReason::TooShort)?;
         let (plaintext, tag) =
             rest.split_last_chunk_mut::<AEAD_TAG_LEN>().ok_or(DropReason::TooShort)?;
-        if self.packet_number >= self.epoch_end || now >= self.epoch_until {
+        if self.is_epoch_over(now) {
             self.begin_epoch(now)?;
         }
+        let counter = self.give_counter(kind, clear, now);
+        *tag = self.key.seal(counter, clear, plaintext);
+        Ok(())
+    }
+
+    /// As [`SendLane::seal`], or half of it, if it goes together with others.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        kind: RecordKind,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<Begun, DropReason> {
+        if !self.key.is_for_many(buffer.len()) {
+            self.seal(kind, buffer, now)?;
+            return Ok(Begun::Sealed);
+        }
+        if buffer.len() < RECORD_OVERHEAD {
+            return Err(DropReason::TooShort);
+        }
+        let clear = buffer.first_chunk_mut().ok_or(DropReason::TooShort)?;
+        if self.is_epoch_over(now) {
+            return Ok(Begun::EpochFirst);
+        }
+        self.give_counter(kind, clear, now);
+        Ok(Begun::Header)
+    }
+
+    /// That of the present epoch.
+    #[inline]
+    pub(crate) fn key(&self) -> &PacketKey {
+        &self.key
+    }
+
+    #[inline]
+    fn is_epoch_over(&self, now: Instant) -> bool {
+        self.packet_number >= self.epoch_end || now >= self.epoch_until
+    }
+
+    #[inline]
+    fn give_counter(
+        &mut self,
+        kind: RecordKind,
+        clear: &mut [u8; RecordHeader::LEN],
+        now: Instant,
+    ) -> Counter {
         let counter = Counter::new(self.epoch, self.packet_number);
         self.packet_number += 1;
         *clear = RecordHeader { kind, index: self.index, counter }.emit();
-        *tag = self.key.seal(counter, clear, plaintext);
         self.last_sealed = now;
-        Ok(())
+        counter
+    }
+
+    /// Asks for the memory that sealing as many bytes needs.
+    #[inline]
+    pub(crate) fn read_ahead(&self, len: usize) {
+        self.key.read_ahead(len);
     }
 
     /// Records sealed so far.
@@ -106,7 +159,7 @@ impl SendLane {
 
     /// Takes the key into use, or its successor if it was used.
     #[cold]
-    fn begin_epoch(&mut self, now: Instant) -> Result<(), DropReason> {
+    pub(crate) fn begin_epoch(&mut self, now: Instant) -> Result<(), DropReason> {
         if self.packet_number > Counter::MAX_PACKET_NUMBER {
             return Err(DropReason::CounterExhausted);
         }
@@ -119,6 +172,18 @@ impl SendLane {
         self.epoch_until = now + EPOCH_LIFETIME;
         Ok(())
     }
+}
+
+/// How far a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// It has its counter and its header. Whoever asked encrypts it with [`SendLane::key`], before
+    /// another epoch begins, or drops it.
+    Header,
+    /// It is sealed.
+    Sealed,
+    /// It waits for the next epoch, and nothing has changed.
+    EpochFirst,
 }
 
 /// The receiving side of a lane.
@@ -189,11 +254,48 @@ impl ReceiveLane {
             self.open_ahead(epoch, now, open)?
         };
         let len = opened.ok_or(DropReason::BadSeal)?;
-        self.window.update(number);
+        self.note_opened(header, now);
+        Ok(len)
+    }
+
+    /// The key that a record opens with, if that is the present epoch's and nothing of its number
+    /// was opened before.
+    #[inline]
+    pub(crate) fn key_for(&self, header: &RecordHeader) -> Option<&PacketKey> {
+        let counter = header.counter;
+        let is_usual =
+            counter.epoch() == self.epoch && self.window.check(counter.packet_number()).is_ok();
+        is_usual.then_some(&self.key)
+    }
+
+    /// A record was decrypted by [`ReceiveLane::key_for`].
+    ///
+    /// # Errors
+    /// When another one of its number was opened since.
+    #[inline]
+    pub(crate) fn take_decrypted(
+        &mut self,
+        header: RecordHeader,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        self.window.check(header.counter.packet_number())?;
+        self.note_opened(header, now);
+        Ok(())
+    }
+
+    #[inline]
+    fn note_opened(&mut self, header: RecordHeader, now: Instant) {
+        self.window.update(header.counter.packet_number());
         if header.kind != RecordKind::Close {
             self.last_opened = now;
         }
-        Ok(len)
+    }
+
+    /// Asks for the memory that opening a record of this number and length needs.
+    #[inline]
+    pub(crate) fn read_ahead(&self, number: u64, len: usize) {
+        let _ = std::hint::black_box(self.window.check(number));
+        self.key.read_ahead(len);
     }
 
     /// Back to what it was made of. Only of a lane on which nothing was

@@ -9,10 +9,12 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use rhumb_wire::datagram::{LANES, RecordHeader, RecordKind, SessionIndex};
+use rhumb_wire::datagram::{AEAD_TAG_LEN, LANES, RecordHeader, RecordKind, SessionIndex};
 
+use crate::aead::PacketKey;
 use crate::keys::LaneSecret;
 use crate::lane::ReceiveLane;
+use crate::together::Decryption;
 use crate::{Cipher, DropReason};
 
 /// The lanes that a session index and its seven neighbours mean.
@@ -78,6 +80,43 @@ impl LaneGroup {
             Place::Unused(_) => self.open_first(header, datagram, now),
             // What has no seal is no datagram's.
             Place::Elsewhere(_) | Place::Stream(_) => Err(DropReason::UnknownSession),
+        }
+    }
+
+    /// As [`ReceiveLane::key_for`].
+    #[inline]
+    pub(crate) fn key_for(&self, header: &RecordHeader) -> Option<&PacketKey> {
+        match &self.lanes[usize::from(header.index.lane())] {
+            Place::Used(lane) => lane.key_for(header),
+            _ => None,
+        }
+    }
+
+    /// As [`LaneGroup::open`], of a datagram that may be decrypted already.
+    #[inline]
+    pub(crate) fn open_decrypted(
+        &mut self,
+        header: RecordHeader,
+        datagram: &mut [u8],
+        decryption: Decryption,
+        now: Instant,
+    ) -> Result<Range<usize>, DropReason> {
+        match (decryption.0, self.place_mut(header.index)) {
+            (None, _) => self.open(header, datagram, now),
+            (Some(true), Place::Used(lane)) => {
+                lane.take_decrypted(header, now)?;
+                Ok(RecordHeader::LEN..datagram.len() - AEAD_TAG_LEN)
+            }
+            (Some(true), _) => Err(DropReason::UnknownSession),
+            (Some(false), _) => Err(DropReason::BadSeal),
+        }
+    }
+
+    /// Asks for the memory that opening a record of this length needs.
+    #[inline]
+    pub(crate) fn read_ahead(&self, header: &RecordHeader, len: usize) {
+        if let Place::Used(lane) = &self.lanes[usize::from(header.index.lane())] {
+            lane.read_ahead(header.counter.packet_number(), len);
         }
     }
 

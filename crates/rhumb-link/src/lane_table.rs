@@ -68,6 +68,7 @@ impl<T> LaneTable<T> {
         if u32::from(place.tag) == tag { place.entry.as_mut() } else { None }
     }
 
+    #[inline]
     pub(crate) fn get(&self, index: SessionIndex) -> Option<&T> {
         let (place, tag) = split(index);
         let place = self.places.get(place)?;

@@ -60,6 +60,7 @@ mod slots;
 mod source;
 mod stream;
 mod timers;
+mod together;
 mod watch;
 mod worker;
 
@@ -83,5 +84,6 @@ pub use rhumb_aead::Backend;
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId, Transport};
 pub use source::Source;
 pub use stream::{NewStream, StreamNews, StreamOrder};
+pub use together::{Decrypted, Decryption};
 pub use watch::{PROBE_INTERVAL, PROBES, QUIET};
 pub use worker::{LaneReport, LaneUpdate, OpenedElsewhere, Taken, WorkerLanes};

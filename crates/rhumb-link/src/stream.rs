@@ -180,7 +180,7 @@ impl StreamLane {
     }
 
     /// Writes what tells a frame's kind and stream to whoever carries it.
-    fn frame(
+    pub(crate) fn frame(
         &mut self,
         kind: RecordKind,
         buffer: &mut [u8],

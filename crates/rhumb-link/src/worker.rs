@@ -7,16 +7,20 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Instant;
 
+use rhumb_wire::Batch;
 use rhumb_wire::datagram::{LANES, RecordHeader, RecordKind, SessionIndex};
 
-use crate::endpoint::{Opened, holds_pdus};
-use crate::lane::{SendLane, UnusedLane};
+use crate::aead::PacketKey;
+use crate::endpoint::{NEAR_SESSIONS, Opened, holds_pdus};
+use crate::lane::{Begun, SendLane, UnusedLane};
 use crate::lane_group::{LaneGroup, Place};
 use crate::lane_table::LaneTable;
 use crate::session::ReceiveLanes;
 use crate::slots::Slots;
+use crate::together::{self, Decrypted, Decryption, Seals};
 use crate::{Cipher, DropReason, Drops, SessionId};
 
 /// The lanes of one worker.
@@ -198,6 +202,29 @@ impl WorkerLanes {
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<Taken, DropReason> {
+        self.open_decrypted(from, datagram, Decryption::NONE, now)
+    }
+
+    /// As [`Endpoint::decrypt`](crate::Endpoint::decrypt).
+    #[inline]
+    pub fn decrypt(&self, batch: &mut Batch, slots: Range<usize>) -> Decrypted {
+        together::decrypt(batch, slots, |_, header| {
+            self.receive.get(header.index)?.group.key_for(header)
+        })
+    }
+
+    /// As [`WorkerLanes::open`], of a datagram that may be decrypted already.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn open_decrypted(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        decryption: Decryption,
+        now: Instant,
+    ) -> Result<Taken, DropReason> {
         let Ok(header) = RecordHeader::parse(datagram) else {
             return Err(self.drops.count(DropReason::Malformed));
         };
@@ -205,7 +232,8 @@ impl WorkerLanes {
         if !receiving.group.has(header.index) {
             return Ok(Taken::NotOurs);
         }
-        let plaintext = match receiving.group.open(header, datagram, now) {
+        let opened = receiving.group.open_decrypted(header, datagram, decryption, now);
+        let plaintext = match opened {
             Ok(plaintext) => plaintext,
             Err(reason) => return Err(self.drops.count(reason)),
         };
@@ -256,6 +284,18 @@ impl WorkerLanes {
         sealed.map_err(|reason| self.drops.count(reason))
     }
 
+    /// As [`Endpoint::seal_all`](crate::Endpoint::seal_all).
+    #[inline]
+    pub fn seal_all(
+        &mut self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        sessions: &[Option<SessionId>],
+        now: Instant,
+    ) {
+        together::seal(self, batch, slots, sessions, now);
+    }
+
     /// Whether there was ever a peer that takes bundles, so that asking of each is worth it.
     #[inline]
     pub fn sends_bundles(&self) -> bool {
@@ -269,6 +309,30 @@ impl WorkerLanes {
         Some(usize::from(sending.max_datagram_len))
     }
 
+    /// As [`Endpoint::is_far`](crate::Endpoint::is_far).
+    #[inline]
+    pub fn is_far(&self) -> bool {
+        self.groups > NEAR_SESSIONS
+    }
+
+    /// As [`Endpoint::read_ahead_to_open`](crate::Endpoint::read_ahead_to_open).
+    #[inline]
+    pub fn read_ahead_to_open(&self, datagram: &[u8]) {
+        if let Ok(header) = RecordHeader::parse(datagram)
+            && let Some(receiving) = self.receive.get(header.index)
+        {
+            receiving.group.read_ahead(&header, datagram.len());
+        }
+    }
+
+    /// As [`Endpoint::read_ahead_to_seal`](crate::Endpoint::read_ahead_to_seal).
+    #[inline]
+    pub fn read_ahead_to_seal(&self, session: SessionId, len: usize) {
+        if let Some(lane) = self.send.get(session.0).and_then(|it| it.lane.as_ref()) {
+            lane.read_ahead(len);
+        }
+    }
+
     #[inline]
     fn seal_record(
         &mut self,
@@ -278,17 +342,7 @@ impl WorkerLanes {
         now: Instant,
     ) -> Result<SocketAddr, DropReason> {
         let sending = self.send.get_mut(session.0).ok_or(DropReason::StaleSession)?;
-        if buffer.len() > usize::from(sending.max_datagram_len) {
-            return Err(DropReason::TooBig);
-        }
-        let lane = match &mut sending.lane {
-            Some(lane) => lane,
-            None => {
-                let unused = sending.unused.take().ok_or(DropReason::StaleSession)?;
-                sending.lane.insert(unused.begin(now))
-            }
-        };
-        lane.seal(kind, buffer, now)?;
+        sending.lane_for(buffer, now)?.seal(kind, buffer, now)?;
         if !sending.noted {
             sending.noted = true;
             self.sealed.push(session);
@@ -326,6 +380,55 @@ impl WorkerLanes {
     /// Datagrams dropped, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops
+    }
+}
+
+impl Seals for WorkerLanes {
+    #[inline]
+    fn begin(
+        &mut self,
+        session: SessionId,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<(Begun, SocketAddr), DropReason> {
+        let sending = self.send.get_mut(session.0).ok_or(DropReason::StaleSession)?;
+        let begun = sending.lane_for(buffer, now)?.begin(RecordKind::Pdu, buffer, now)?;
+        if !sending.noted {
+            sending.noted = true;
+            self.sealed.push(session);
+        }
+        Ok((begun, sending.address))
+    }
+
+    #[cold]
+    fn begin_epoch(&mut self, session: SessionId, now: Instant) -> Result<(), DropReason> {
+        let sending = self.send.get_mut(session.0).ok_or(DropReason::StaleSession)?;
+        sending.lane.as_mut().map_or(Ok(()), |lane| lane.begin_epoch(now))
+    }
+
+    #[cold]
+    fn refuse(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+    }
+
+    #[inline]
+    fn key(&self, session: SessionId) -> Option<&PacketKey> {
+        Some(self.send.get(session.0)?.lane.as_ref()?.key())
+    }
+}
+
+impl Sending {
+    /// The lane for what is to be sealed, which is made for the first record.
+    #[inline]
+    fn lane_for(&mut self, buffer: &[u8], now: Instant) -> Result<&mut SendLane, DropReason> {
+        if buffer.len() > usize::from(self.max_datagram_len) {
+            return Err(DropReason::TooBig);
+        }
+        if self.lane.is_none() {
+            let unused = self.unused.take().ok_or(DropReason::StaleSession)?;
+            self.lane = Some(unused.begin(now));
+        }
+        self.lane.as_deref_mut().ok_or(DropReason::StaleSession)
     }
 }
 

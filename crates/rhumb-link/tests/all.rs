@@ -28,4 +28,5 @@ mod showing;
 mod simultaneous_open;
 mod spoofed;
 mod streams;
+mod together;
 mod two_processes;

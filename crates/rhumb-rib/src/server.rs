@@ -413,14 +413,18 @@ impl<S: Store> Server<S> {
     /// ten million names, most is in no cache of the processor, and it would be waited for one by
     /// one.
     fn serve_group(&mut self, batch: &mut Batch, mut slots: Range<usize>, now: Now) -> usize {
+        let is_sealed = |slot: &usize| {
+            let first = batch.bytes(&batch.slots()[*slot]).first();
+            first.and_then(|first| RecordKind::of(*first)) == Some(RecordKind::Pdu)
+        };
+        slots.end = slots.clone().find(|slot| !is_sealed(slot)).unwrap_or(slots.end);
+        let mut decrypted = self.endpoint.decrypt(batch, slots.clone());
         let mut all_opened = [const { None }; READ_AHEAD];
         for (slot, opened) in slots.clone().zip(&mut all_opened) {
             let (from, datagram) = batch.datagram_mut(slot);
-            if datagram.first().and_then(|first| RecordKind::of(*first)) != Some(RecordKind::Pdu) {
-                slots.end = slot;
-                break;
-            }
-            *opened = Some(self.endpoint.open(from, datagram, now.instant));
+            let decryption = decrypted.next();
+            let result = self.endpoint.open_decrypted(from, datagram, decryption, now.instant);
+            *opened = Some(result);
         }
         let (mut sought, mut of) = ([Name([0; Name::LEN]); READ_AHEAD], None);
         let mut count = 0;

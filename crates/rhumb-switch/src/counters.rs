@@ -1,5 +1,7 @@
 //! What a switch has done, in numbers that only grow.
 
+use rhumb_link::SessionId;
+use rhumb_wire::Slot;
 use serde::Serialize;
 
 use crate::DropReason;
@@ -98,6 +100,17 @@ impl Counters {
             self.forwarded_pdus += pdus as u64 - 1;
             self.bundled_pdus += pdus as u64;
             self.bundles += 1;
+        }
+    }
+
+    /// What had a next hop went there, or was refused and dropped from its slot.
+    #[inline]
+    pub(crate) fn count_sealed_in(&mut self, slots: &[Slot], next_hops: &[Option<SessionId>]) {
+        for (slot, _) in slots.iter().zip(next_hops).filter(|(_, next)| next.is_some()) {
+            match slot.is_empty() {
+                false => self.count_forwarded(slot.len()),
+                true => self.count_drop(DropReason::NextHopGone),
+            }
         }
     }
 

@@ -12,16 +12,20 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{Cipher, Drops, Opened, OpenedElsewhere, SessionId, Taken, WorkerLanes};
+use rhumb_link::{
+    Cipher, Decrypted, Decryption, Drops, Opened, OpenedElsewhere, SessionId, Taken, WorkerLanes,
+};
 use rhumb_trust::Now;
 use rhumb_wire::Batch;
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::pdu::{Frame, Label, relabel};
 
 use crate::DropReason;
+use crate::bundles::GROUP;
 use crate::changes::{Grounds, Seen};
 use crate::counters::Counters;
 use crate::flows::{NEAR_PLACES, Place, Sought, place_of};
@@ -286,19 +290,40 @@ impl Worker for FastPath {
     type Record = OpenedElsewhere;
 
     #[inline]
+    fn decrypt(&self, batch: &mut Batch, slots: Range<usize>) -> Decrypted {
+        self.lanes.decrypt(batch, slots)
+    }
+
+    #[inline]
     fn open(
         &mut self,
         from: SocketAddr,
         datagram: &mut [u8],
+        decryption: Decryption,
         now: Now,
     ) -> Option<(Opened, Self::Record)> {
         // The link counts what it refuses.
-        match self.lanes.open(from, datagram, now.instant).ok()? {
+        match self.lanes.open_decrypted(from, datagram, decryption, now.instant).ok()? {
             Taken::Pdu(opened, record) => return Some((opened, record)),
             Taken::Rare(record) => self.hand_over(from, datagram, Some(record)),
             Taken::NotOurs => self.pass_on(from, datagram),
         }
         None
+    }
+
+    #[inline]
+    fn are_keys_far(&self) -> bool {
+        self.lanes.is_far()
+    }
+
+    #[inline]
+    fn read_ahead_to_open(&self, datagram: &[u8]) {
+        self.lanes.read_ahead_to_open(datagram);
+    }
+
+    #[inline]
+    fn read_ahead_to_seal(&self, next: SessionId, len: usize) {
+        self.lanes.read_ahead_to_seal(next, len);
     }
 
     #[inline]
@@ -365,6 +390,18 @@ impl Worker for FastPath {
     }
 
     #[inline]
+    fn seal_all(
+        &mut self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        next_hops: &[Option<SessionId>; GROUP],
+        now: Now,
+    ) {
+        self.lanes.seal_all(batch, slots.clone(), next_hops, now.instant);
+        self.counters.count_sealed_in(&batch.slots()[slots], next_hops);
+    }
+
+    #[inline]
     fn seal(
         &mut self,
         next: SessionId,
@@ -392,7 +429,7 @@ impl Worker for FastPath {
         let is_handshake = !is_sealed(datagram);
         if is_handshake {
             self.hand_over(from, datagram, None);
-        } else if let Some((_, record)) = self.open(from, datagram, now) {
+        } else if let Some((_, record)) = self.open(from, datagram, Decryption::NONE, now) {
             self.hand_over(from, datagram, Some(record));
         }
         is_handshake

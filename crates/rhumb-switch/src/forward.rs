@@ -8,13 +8,14 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use rhumb_link::{Opened, SessionId};
+use rhumb_link::{Decrypted, Decryption, Opened, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::pdu::{Frame, decrement_ttl, relabel};
 use rhumb_wire::{Batch, bundle};
 
 use crate::border::is_stamped;
+use crate::bundles::GROUP;
 use crate::flows::{Place, Ready, Sought};
 use crate::passes::{Worker, is_sealed, pass_batch};
 use crate::{DropReason, Switch};
@@ -40,7 +41,7 @@ impl Switch {
         datagram: &mut [u8],
         now: Now,
     ) -> Option<SocketAddr> {
-        let (opened, ()) = self.open(from, datagram, now)?;
+        let (opened, ()) = self.open(from, datagram, Decryption::NONE, now)?;
         self.forward_alone(opened, datagram, now)
     }
 
@@ -127,17 +128,39 @@ impl Switch {
 impl Worker for Switch {
     type Record = ();
 
+    #[inline]
+    fn decrypt(&self, batch: &mut Batch, slots: Range<usize>) -> Decrypted {
+        self.plane.link().decrypt(batch, slots)
+    }
+
     #[inline(always)] // As handle_opened.
     fn open(
         &mut self,
         from: SocketAddr,
         datagram: &mut [u8],
+        decryption: Decryption,
         now: Now,
     ) -> Option<(Opened, Self::Record)> {
+        // Of what is another worker's nothing is decrypted here.
         if self.plane.hand_to_its_worker(from, datagram) {
             return None;
         }
-        Some((self.plane.open(from, datagram, now)?, ()))
+        Some((self.plane.open(from, datagram, decryption, now)?, ()))
+    }
+
+    #[inline]
+    fn are_keys_far(&self) -> bool {
+        self.plane.link().is_far()
+    }
+
+    #[inline]
+    fn read_ahead_to_open(&self, datagram: &[u8]) {
+        self.plane.link().read_ahead_to_open(datagram);
+    }
+
+    #[inline]
+    fn read_ahead_to_seal(&self, next: SessionId, len: usize) {
+        self.plane.link().read_ahead_to_seal(next, len);
     }
 
     #[inline]
@@ -195,6 +218,17 @@ impl Worker for Switch {
         self.plane.drop_pdu(DropReason::MalformedPdu);
     }
 
+    #[inline]
+    fn seal_all(
+        &mut self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        next_hops: &[Option<SessionId>; GROUP],
+        now: Now,
+    ) {
+        self.plane.seal_all(batch, slots, next_hops, now);
+    }
+
     #[inline(always)] // As Plane::seal.
     fn seal(
         &mut self,
@@ -212,7 +246,7 @@ impl Worker for Switch {
             // must not go to the session that it ended.
             true if self.plane.hand_to_its_worker(from, datagram) => {}
             true => {
-                let _ = self.plane.open(from, datagram, now);
+                let _ = self.plane.open(from, datagram, Decryption::NONE, now);
                 self.handle_link_events(now);
             }
             false => self.plane.handle_handshake(from, datagram, now),

@@ -2,15 +2,16 @@
 //!
 //! Per batch: a group of sealed PDUs at a time, and in its turn what is none. A close ends a
 //! session, so it is no part of a group: PDUs that came before it are passed on before it. The PDUs
-//! of a bundle are a group of their own, which is opened already.
+//! of a bundle are a group of their own, which is opened already; they stay in it if they all go on
+//! to one next hop that takes it.
 //!
 //! Per group, three passes, so that the memory its flows and sessions stand in is waited for
 //! together and not one after the other. 1. Open: the clear header finds the session, the replay
-//! window is asked, the AEAD opens in place (all in `rhumb-link`); what the flows of a large table
-//! stand in is read ahead, all of it at once. 2. Look up: the label finds the flow by one array
-//! access, and names by one look-up; the TTL loses one, and the label becomes the next hop's. 3.
-//! Seal: in place for the next session, and the slot is redirected; small ones for one session
-//! together, if it takes bundles.
+//! window is asked, the AEAD opens in place (all in `rhumb-link`). 2. Look up: the label finds the
+//! flow by one array access, and names by one look-up; the TTL loses one, and the label becomes the
+//! next hop's. 3. Seal: in place for the next session, and the slot is redirected; small ones for
+//! one session together, if it takes bundles. Where there are many sessions or flows, the keys of a
+//! group, or what its flows stand in, are read ahead of the pass that needs them.
 //!
 //! What a worker does with a PDU of no known flow is its own: the switch takes the slow path during
 //! the second pass, any other worker hands it to the switch.
@@ -18,13 +19,14 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use rhumb_link::{Opened, SessionId};
+use rhumb_link::{Decrypted, Decryption, Opened, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::bundle::{self, MAX_BUNDLED, MAX_PDUS};
-use rhumb_wire::datagram::{RecordHeader, RecordKind};
+use rhumb_wire::datagram::{AEAD_TAG_LEN, RecordHeader, RecordKind};
 use rhumb_wire::pdu::{Frame, LabelledPdu};
 use rhumb_wire::{Action, Batch};
 
+use crate::border::is_stamped;
 use crate::bundles::{GROUP, Plan, take_apart};
 use crate::flows::{NAMES_TAKE, Place, Sought};
 
@@ -33,14 +35,27 @@ pub(crate) trait Worker {
     /// What a PDU that was opened needs besides, to be handed over.
     type Record;
 
-    /// First pass: opens a sealed PDU in place. What is refused is counted; what is another
-    /// worker's is handed over.
+    /// First pass: decrypts all of a group in place; each is to be opened then.
+    fn decrypt(&self, batch: &mut Batch, slots: Range<usize>) -> Decrypted;
+
+    /// First pass: opens a sealed PDU in place, which may be decrypted already. What is refused is
+    /// counted; what is another worker's is handed over.
     fn open(
         &mut self,
         from: SocketAddr,
         datagram: &mut [u8],
+        decryption: Decryption,
         now: Now,
     ) -> Option<(Opened, Self::Record)>;
+
+    /// Whether keys are waited for, so that reading them ahead pays.
+    fn are_keys_far(&self) -> bool;
+
+    /// Asks for the memory that opening this datagram needs.
+    fn read_ahead_to_open(&self, datagram: &[u8]);
+
+    /// Asks for the memory that sealing a datagram of this length needs.
+    fn read_ahead_to_seal(&self, next: SessionId, len: usize);
 
     /// Whether look-ups wait for memory, so that reading ahead pays.
     fn is_far(&self) -> bool;
@@ -84,6 +99,16 @@ pub(crate) trait Worker {
     /// What came as a bundle is none, and is dropped.
     fn drop_bundle(&mut self);
 
+    /// Third pass: seals what stands in each of these slots for the next hop at its place, and
+    /// redirects it; drops what has none, or is refused.
+    fn seal_all(
+        &mut self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        next_hops: &[Option<SessionId>; GROUP],
+        now: Now,
+    );
+
     /// Third pass: seals a PDU, or a bundle of so many, in place. Returns where it goes, as it
     /// then stands.
     fn seal(
@@ -122,11 +147,12 @@ pub(crate) fn pass_batch<W: Worker>(worker: &mut W, batch: &mut Batch, now: Now)
     handshakes
 }
 
-/// Forwards the PDUs of a bundle, which take its place. How many slots they are: one, if there is
-/// nothing to forward.
+/// Forwards the PDUs of a bundle: all in it where one next hop takes them so, otherwise each in a
+/// slot of its own, in its place. How many slots it is then.
 fn pass_bundle<W: Worker>(worker: &mut W, batch: &mut Batch, slot: usize, now: Now) -> usize {
     let (from, datagram) = batch.datagram_mut(slot);
-    let opened = worker.open(from, datagram, now).filter(|(opened, _)| opened.is_bundle);
+    let opened =
+        worker.open(from, datagram, Decryption::NONE, now).filter(|(opened, _)| opened.is_bundle);
     let Some((opened, record)) = opened else {
         batch.drop_datagram(slot);
         return 1;
@@ -143,15 +169,41 @@ fn pass_bundle<W: Worker>(worker: &mut W, batch: &mut Batch, slot: usize, now: N
         *place = begin + pdu.start..begin + pdu.end;
         count += 1;
     }
-    take_apart(batch, slot, &places[..count]);
-    let mut all_opened = [const { None }; GROUP];
-    for (opened_part, pdu) in all_opened.iter_mut().zip(&places[..count]) {
+    let (places, slots) = (&places[..count], slot..slot + count);
+    let part = |pdu: &Range<usize>| {
         let plaintext = RecordHeader::LEN..RecordHeader::LEN + pdu.len();
         let record = W::part(&record, plaintext.end);
-        let opened = Opened { session: opened.session, plaintext, is_bundle: false };
-        *opened_part = Some((opened, record));
+        (Opened { session: opened.session, plaintext, is_bundle: false }, record)
+    };
+    // What is stamped is set aside by its slot.
+    if count == 1 || places.iter().any(|pdu| is_stamped(&datagram[pdu.clone()])) {
+        let mut all_opened = [const { None }; GROUP];
+        for (opened, pdu) in all_opened.iter_mut().zip(places) {
+            *opened = Some(part(pdu));
+        }
+        take_apart(batch, slot, places);
+        pass_opened(worker, batch, slots, all_opened, now);
+        return count;
     }
-    pass_opened(worker, batch, slot..slot + count, all_opened, now);
+    let mut next_hops = [None; GROUP];
+    let mut likely = [Place::NOWHERE; GROUP];
+    if worker.is_far() {
+        read_ahead(worker, places.iter().map(|pdu| Some(&datagram[pdu.clone()])), &mut likely);
+    }
+    for ((pdu, likely), next) in places.iter().zip(likely).zip(&mut next_hops) {
+        // With as much around it as it would have by itself; what stands there is others'.
+        let alone = &mut datagram[pdu.start - RecordHeader::LEN..pdu.end + AEAD_TAG_LEN];
+        *next = worker.look_up(from, alone, part(pdu), likely, now);
+    }
+    if let Some(next) = next_hops[0]
+        && next_hops[..count].iter().all(|it| *it == Some(next))
+        && worker.bundle_room(next).is_some_and(|room| datagram.len() <= room)
+    {
+        seal_slot(worker, batch, slot, (Some(next), count), now);
+        return 1;
+    }
+    take_apart(batch, slot, places);
+    seal_all(worker, batch, slots, next_hops, now);
     count
 }
 
@@ -163,15 +215,18 @@ fn pass_group<W: Worker>(
     mut slots: Range<usize>,
     now: Now,
 ) -> usize {
+    let is_sealed =
+        |slot: &usize| kind_of(batch.bytes(&batch.slots()[*slot])) == Some(RecordKind::Pdu);
+    slots.end = slots.clone().find(|slot| !is_sealed(slot)).unwrap_or(slots.end);
+    if worker.are_keys_far() {
+        slots.clone().for_each(|slot| worker.read_ahead_to_open(batch.bytes(&batch.slots()[slot])));
+    }
+    let mut decrypted = worker.decrypt(batch, slots.clone());
     // Arrays of this call, not lent by the caller: 8 ns a datagram less.
     let mut all_opened = [const { None }; GROUP];
     for (slot, opened) in slots.clone().zip(&mut all_opened) {
         let (from, datagram) = batch.datagram_mut(slot);
-        if kind_of(datagram) != Some(RecordKind::Pdu) {
-            slots.end = slot;
-            break;
-        }
-        *opened = worker.open(from, datagram, now);
+        *opened = worker.open(from, datagram, decrypted.next(), now);
     }
     let count = slots.len();
     pass_opened(worker, batch, slots, all_opened, now);
@@ -190,7 +245,11 @@ fn pass_opened<W: Worker>(
     let mut next_hops = [None; GROUP];
     let mut likely = [Place::NOWHERE; GROUP];
     if worker.is_far() {
-        read_ahead(worker, batch, slots.clone(), &all_opened, &mut likely);
+        let pdus = slots.clone().zip(&all_opened).map(|(slot, opened)| {
+            let (opened, _) = opened.as_ref()?;
+            Some(&batch.bytes(&batch.slots()[slot])[opened.plaintext.clone()])
+        });
+        read_ahead(worker, pdus, &mut likely);
     }
     let places = likely.into_iter().zip(&mut next_hops);
     for ((slot, opened), (likely, next)) in slots.clone().zip(all_opened).zip(places) {
@@ -200,16 +259,43 @@ fn pass_opened<W: Worker>(
         }
     }
     worker.handle_aside(batch, slots.clone(), &mut next_hops, now);
+    seal_all(worker, batch, slots, next_hops, now);
+}
+
+/// The third pass.
+#[inline(always)] // As above.
+fn seal_all<W: Worker>(
+    worker: &mut W,
+    batch: &mut Batch,
+    slots: Range<usize>,
+    next_hops: [Option<SessionId>; GROUP],
+    now: Now,
+) {
+    if worker.are_keys_far() {
+        for (slot, next) in batch.slots()[slots.clone()].iter().zip(&next_hops) {
+            next.iter().for_each(|next| worker.read_ahead_to_seal(*next, slot.len()));
+        }
+    }
     if worker.sends_bundles()
         && let Some(plan) = plan_bundles(worker, batch, slots.clone(), &next_hops)
     {
         return seal_in_bundles(worker, batch, slots, (plan, next_hops), now);
     }
-    for (slot, next) in slots.zip(next_hops) {
-        match next.and_then(|next| worker.seal(next, batch.datagram_mut(slot).1, 1, now)) {
-            Some(peer) => batch.redirect(slot, peer),
-            None => batch.drop_datagram(slot),
-        }
+    worker.seal_all(batch, slots, &next_hops, now);
+}
+
+/// Seals what stands in a slot, a PDU or a bundle of so many, for its next hop, if there is one.
+#[inline(always)] // As above.
+fn seal_slot<W: Worker>(
+    worker: &mut W,
+    batch: &mut Batch,
+    slot: usize,
+    (next, pdus): (Option<SessionId>, usize),
+    now: Now,
+) {
+    match next.and_then(|next| worker.seal(next, batch.datagram_mut(slot).1, pdus, now)) {
+        Some(peer) => batch.redirect(slot, peer),
+        None => batch.drop_datagram(slot),
     }
 }
 
@@ -256,27 +342,21 @@ fn seal_in_bundles<W: Worker>(
             continue;
         }
         let pdus = plan.gather(batch, base, at);
-        match next.and_then(|next| worker.seal(next, batch.datagram_mut(slot).1, pdus, now)) {
-            Some(peer) => batch.redirect(slot, peer),
-            None => batch.drop_datagram(slot),
-        }
+        seal_slot(worker, batch, slot, (next, pdus), now);
     }
     // What is in a bundle stands in it now.
     slots.filter(|slot| plan.is_member(slot - base)).for_each(|slot| batch.drop_datagram(slot));
 }
 
 /// Has what the flows of these PDUs stand in read ahead.
-fn read_ahead<W: Worker>(
+fn read_ahead<'a, W: Worker>(
     worker: &W,
-    batch: &mut Batch,
-    slots: Range<usize>,
-    all_opened: &[Option<(Opened, W::Record)>; GROUP],
+    pdus: impl Iterator<Item = Option<&'a [u8]>>,
     likely: &mut [Place; GROUP],
 ) {
     let mut all_sought = [Sought::Nothing; GROUP];
-    for ((slot, opened), sought) in slots.zip(all_opened).zip(&mut all_sought) {
-        let Some((opened, _)) = opened else { continue };
-        if let Ok(frame) = Frame::parse(&batch.datagram_mut(slot).1[opened.plaintext.clone()]) {
+    for (pdu, sought) in pdus.zip(&mut all_sought) {
+        if let Some(Ok(frame)) = pdu.map(Frame::parse) {
             *sought = worker.sought(&frame);
         }
     }

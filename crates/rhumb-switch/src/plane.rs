@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 
-use rhumb_link::{Endpoint, Opened, Peer, SessionId};
+use rhumb_link::{Decryption, Endpoint, Opened, Peer, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::pdu::{Label, LabelledPdu};
@@ -112,9 +113,24 @@ impl Plane {
         &mut self,
         from: SocketAddr,
         datagram: &mut [u8],
+        decryption: Decryption,
         now: Now,
     ) -> Option<Opened> {
-        self.link.open(from, datagram, now.instant).ok()
+        self.link.open_decrypted(from, datagram, decryption, now.instant).ok()
+    }
+
+    /// Seals a PDU in each of these slots for the session at its place, and redirects it; drops
+    /// what has none, or is refused.
+    #[inline]
+    pub(crate) fn seal_all(
+        &mut self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        next_hops: &[Option<SessionId>],
+        now: Now,
+    ) {
+        self.link.seal_all(batch, slots.clone(), next_hops, now.instant);
+        self.counters.count_sealed_in(&batch.slots()[slots], next_hops);
     }
 
     /// Seals a PDU, or a bundle of so many, in place for `next`. Returns where it goes, as it then

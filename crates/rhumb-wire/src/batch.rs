@@ -123,6 +123,27 @@ impl Batch {
         (slot.peer, &mut self.arena[slot.offset..slot.offset + slot.len])
     }
 
+    /// The datagrams in these slots and who they are from, all at once. Of one that stands before
+    /// that of a slot before it there is nothing.
+    ///
+    /// # Panics
+    /// When there are no such slots.
+    #[inline]
+    pub fn apart_mut(
+        &mut self,
+        slots: Range<usize>,
+    ) -> impl Iterator<Item = (SocketAddr, &mut [u8])> {
+        let (mut rest, mut at) = (&mut self.arena[..], 0);
+        self.slots[slots].iter().map(move |slot| {
+            let Some(skipped) = slot.offset.checked_sub(at) else {
+                return (slot.peer, &mut [][..]);
+            };
+            let (datagram, behind) = std::mem::take(&mut rest)[skipped..].split_at_mut(slot.len);
+            (rest, at) = (behind, slot.offset + slot.len);
+            (slot.peer, datagram)
+        })
+    }
+
     /// Sends the datagram in slot `index`, as it now stands, to `peer`.
     #[inline]
     pub fn redirect(&mut self, index: usize, peer: SocketAddr) {

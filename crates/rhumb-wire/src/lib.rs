@@ -50,7 +50,7 @@ pub mod rights;
 pub mod stream;
 pub mod transfer;
 
-pub use batch::Batch;
+pub use batch::{Batch, Slot};
 pub use certificate::{Certificate, Scope, Statement};
 pub use error::WireError;
 pub use metadata::{Metadata, PublicKey, Role};

@@ -8,11 +8,15 @@ use rhumb_wire::datagram::{
     AEAD_TAG_LEN, PathMessage, RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex,
 };
 
-use rhumb_wire::stream;
+use rhumb_wire::{Batch, stream};
 
 use super::Endpoint;
+use crate::aead::PacketKey;
 use crate::exchange::{LINGER, Progress};
+use crate::lane::Begun;
+use crate::stream::Sending;
 use crate::timers::Owner;
+use crate::together::{self, Decrypted, Decryption, Seals};
 use crate::{CloseReason, DropReason, SessionId};
 
 /// A datagram that was opened.
@@ -46,8 +50,34 @@ impl Endpoint {
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<Opened, DropReason> {
+        self.open_decrypted(from, datagram, Decryption::NONE, now)
+    }
+
+    /// Decrypts those of these datagrams that are records of sessions, in place and in one call.
+    /// Each of them is to be [opened](Endpoint::open_decrypted) then, in the order of their slots.
+    #[inline]
+    pub fn decrypt(&self, batch: &mut Batch, slots: Range<usize>) -> Decrypted {
+        together::decrypt(batch, slots, |from, header| {
+            let is_sealed = !stream::is_address(&from);
+            let entry = self.lanes.get(header.index).filter(|_| is_sealed)?;
+            entry.group.key_for(header)
+        })
+    }
+
+    /// As [`Endpoint::open`], of a datagram that may be decrypted already.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn open_decrypted(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        decryption: Decryption,
+        now: Instant,
+    ) -> Result<Opened, DropReason> {
         let opened = match stream::index_of(&from) {
-            None => self.open_record(from, datagram, now),
+            None => self.open_record(from, datagram, decryption, now),
             Some(index) => self.open_frame(index, from, datagram, now),
         };
         match opened {
@@ -90,6 +120,20 @@ impl Endpoint {
         sealed.map_err(|reason| self.drops.count(reason))
     }
 
+    /// Seals what stands in each of these slots, 64 at most, for the session at its place, in one
+    /// call, as [`Endpoint::seal`] does one by one; redirects it to where it goes, and drops what
+    /// has no session or is refused, which is counted.
+    #[inline]
+    pub fn seal_all(
+        &mut self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        sessions: &[Option<SessionId>],
+        now: Instant,
+    ) {
+        together::seal(self, batch, slots, sessions, now);
+    }
+
     /// Whether there was ever a peer that takes bundles, so that asking of each is worth it.
     #[inline]
     pub fn sends_bundles(&self) -> bool {
@@ -103,16 +147,42 @@ impl Endpoint {
         peer.takes_bundles.then_some(usize::from(peer.max_datagram_len))
     }
 
+    /// Whether there are so many sessions that what records are opened and sealed with is not near
+    /// the processor, so that reading ahead pays.
+    #[inline]
+    pub fn is_far(&self) -> bool {
+        self.sessions.len() > NEAR_SESSIONS
+    }
+
+    /// Asks for the memory that opening this datagram needs, so that it has come when it is.
+    #[inline]
+    pub fn read_ahead_to_open(&self, datagram: &[u8]) {
+        if let Ok(header) = RecordHeader::parse(datagram)
+            && let Some(entry) = self.lanes.get(header.index)
+        {
+            entry.group.read_ahead(&header, datagram.len());
+        }
+    }
+
+    /// Asks for the memory that sealing a datagram of this length needs.
+    #[inline]
+    pub fn read_ahead_to_seal(&self, session: SessionId, len: usize) {
+        if let Some(Sending::Sealed(lane)) = self.sessions.get(session.0).map(|it| &it.send) {
+            lane.read_ahead(len);
+        }
+    }
+
     #[inline(always)] // Called in one place, which is hot.
     fn open_record(
         &mut self,
         from: SocketAddr,
         datagram: &mut [u8],
+        decryption: Decryption,
         now: Instant,
     ) -> Result<Opened, DropReason> {
         let header = RecordHeader::parse(datagram).map_err(|_| DropReason::Malformed)?;
         let entry = self.lanes.get_mut(header.index).ok_or(DropReason::UnknownSession)?;
-        let plaintext = entry.group.open(header, datagram, now)?;
+        let plaintext = entry.group.open_decrypted(header, datagram, decryption, now)?;
         let usual = holds_pdus(header.kind, &plaintext)
             && entry.confirmed
             && from == entry.address
@@ -298,11 +368,64 @@ impl Endpoint {
     }
 }
 
+impl Seals for Endpoint {
+    #[inline]
+    fn begin(
+        &mut self,
+        id: SessionId,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<(Begun, SocketAddr), DropReason> {
+        let session = self.sessions.get_mut(id.0).ok_or(DropReason::StaleSession)?;
+        if buffer.len() > usize::from(session.peer.max_datagram_len) {
+            return Err(DropReason::TooBig);
+        }
+        let to = session.peer.address;
+        let begun = match &mut session.send {
+            Sending::Sealed(lane) => lane.begin(RecordKind::Pdu, buffer, now)?,
+            Sending::Stream(lane) => {
+                lane.frame(RecordKind::Pdu, buffer, now)?;
+                Begun::Sealed
+            }
+        };
+        if session.dozes && begun != Begun::EpochFirst {
+            self.wake_watch(id, now);
+        }
+        Ok((begun, to))
+    }
+
+    #[cold]
+    fn begin_epoch(&mut self, id: SessionId, now: Instant) -> Result<(), DropReason> {
+        let session = self.sessions.get_mut(id.0).ok_or(DropReason::StaleSession)?;
+        let Sending::Sealed(lane) = &mut session.send else { return Ok(()) };
+        let begun = lane.begin_epoch(now);
+        if begun.is_err() {
+            self.end(id, CloseReason::CounterExhausted);
+        }
+        begun
+    }
+
+    #[cold]
+    fn refuse(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+    }
+
+    #[inline]
+    fn key(&self, id: SessionId) -> Option<&PacketKey> {
+        match &self.sessions.get(id.0)?.send {
+            Sending::Sealed(lane) => Some(lane.key()),
+            Sending::Stream(_) => None,
+        }
+    }
+}
+
 /// Whether a record is for whoever opens it, and not for the link alone.
 #[inline]
 pub(crate) fn holds_pdus(kind: RecordKind, plaintext: &Range<usize>) -> bool {
     kind == RecordKind::Pdu || kind == RecordKind::Bundle && !plaintext.is_empty()
 }
 
+/// So many keys, in and out, with their windows stand in the cache that is nearest but one.
+pub(crate) const NEAR_SESSIONS: usize = 64;
 /// Of a record that is not for whoever opens it.
 const NOTHING: Range<usize> = RecordHeader::LEN..RecordHeader::LEN;
