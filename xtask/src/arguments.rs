@@ -8,7 +8,7 @@ usage: cargo xtask TASK
   test [--again] [--fast] [--fuzz-seconds N] [--no-install]
         Runs every test there is and prints `N passed, N failed, N skipped` last.
         --again           also runs test programs that passed and are unchanged since
-        --fast            leaves out what is slow: fuzzing, the demo, pictures, counting instructions
+        --fast            leaves out what is slow: fuzzing, the demo, pictures, counting instructions, aarch64
         --fuzz-seconds N  seconds per fuzz target, 6 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
   vectors
@@ -16,6 +16,9 @@ usage: cargo xtask TASK
   tidy  Checks the house style and the boundaries between crates.
   bench [NAME [PART]] [--json]
         Runs the bench target NAME of whichever crate has it, or a part of it; without NAME, lists them.
+  aarch64 [--again]
+        Builds for aarch64 and runs under qemu-user more than `test` does: the tests of rhumb-wire and
+        rhumb-link, too, and the program. Takes TIME on two cores from nothing.
   upgrade REVISION
         Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
         the present one, in which each process is replaced by one of the other version.
@@ -65,6 +68,9 @@ pub(crate) enum Task {
     Tidy,
     Vectors,
     Bench(BenchOptions),
+    Aarch64 {
+        again: bool,
+    },
     /// The git revision of the earlier version.
     Upgrade(String),
     Figures(FiguresOptions),
@@ -84,6 +90,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
             Some(word) => Err(format!("{task}: `{word}` is not understood")),
         },
         Some("bench") => parse_bench(words),
+        Some("aarch64") => match (words.next(), words.next()) {
+            (None, _) => Ok(Task::Aarch64 { again: false }),
+            (Some("--again"), None) => Ok(Task::Aarch64 { again: true }),
+            (Some("--again"), Some(word)) | (Some(word), _) => {
+                Err(format!("aarch64: `{word}` is not understood"))
+            }
+        },
         Some("upgrade") => match (words.next(), words.next()) {
             (Some(revision), None) if !revision.starts_with('-') => {
                 Ok(Task::Upgrade(revision.to_owned()))
@@ -184,6 +197,9 @@ mod tests {
             assert_eq!(parsed(&line), Ok(Task::Figures(expected)));
         }
         assert_eq!(parsed("upgrade v1~2"), Ok(Task::Upgrade("v1~2".to_owned())));
+        for (line, again) in [("aarch64", false), ("aarch64 --again", true)] {
+            assert_eq!(parsed(line), Ok(Task::Aarch64 { again }));
+        }
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
         assert_eq!(parsed("pictures"), Ok(Task::Pictures));
     }
@@ -202,6 +218,8 @@ mod tests {
             "pictures all",
             "bench a b c",
             "bench --xml",
+            "aarch64 all",
+            "aarch64 --again all",
             "upgrade",
             "upgrade --force",
             "upgrade one two",

@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask test`, `tidy`,
-//! `vectors`, `bench`, `upgrade`, `figures` and `pictures`.
+//! `vectors`, `bench`, `aarch64`, `upgrade`, `figures` and `pictures`.
 //!
 //! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the
 //! working tree; whatever another makes goes to the target folder. A task that
@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aarch64;
 mod arguments;
 mod bench;
 mod demo;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         }
         Task::Test(options) => test::run(&root, &options),
         Task::Tidy => tidy::print(&root),
+        Task::Aarch64 { again } => aarch64::run(&root, again),
         Task::Vectors => vectors::write(&root),
         Task::Bench(options) => bench::run(&root, &options),
         Task::Upgrade(revision) => upgrade::run(&root, &revision),

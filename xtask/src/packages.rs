@@ -4,6 +4,7 @@
 //! to install nothing fails: the tests that lack their tool skip themselves, and
 //! the reason printed here says what to install.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -39,6 +40,19 @@ const WANTED: [(&str, &str, &str); 26] = [
     ("valgrind", "valgrind", "counting instructions, following secrets through ciphers"),
 ];
 
+/// The compiler that Debian has beside rustup's, by which firefox and chromium are built: the one
+/// that is recent in a stable release, with the standard library for other processors.
+pub(crate) const COMPILER_OF_DEBIAN: &str = "/usr/bin/rustc";
+
+/// A file, and the package that brings it.
+const FOR_AARCH64: [(&str, &str); 5] = [
+    (COMPILER_OF_DEBIAN, "rustc-web"),
+    ("/usr/lib/rustlib/aarch64-unknown-linux-gnu", "libstd-rust-web-dev:arm64"),
+    ("/usr/bin/aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("/usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
+    ("/usr/bin/qemu-aarch64", "qemu-user"),
+];
+
 /// Installs what is missing where that is possible, and says what is still missing.
 pub(crate) fn prepare(may_install: bool) {
     let mut missing = missing();
@@ -55,23 +69,43 @@ pub(crate) fn prepare(may_install: bool) {
     }
 }
 
+/// Installs what is missing to build for aarch64 and to run that, where that is possible.
+pub(crate) fn prepare_for_aarch64(may_install: bool) {
+    let missing: Vec<&str> = FOR_AARCH64
+        .into_iter()
+        .filter(|(file, _)| !Path::new(file).exists())
+        .map(|(_, package)| package)
+        .collect();
+    if missing.is_empty() || !may_install || !is_root() || !process::is_installed("apt-get") {
+        return;
+    }
+    println!("installing {} (--no-install prevents it)", missing.join(" "));
+    // By themselves, since not every release of Debian has them all.
+    let installed = run("dpkg", &["--add-architecture", "arm64"]).and_then(|()| install(&missing));
+    if let Err(problem) = installed {
+        println!("{problem}");
+    }
+}
+
 fn missing() -> Vec<(&'static str, &'static str, &'static str)> {
     WANTED.into_iter().filter(|(program, _, _)| !process::is_installed(program)).collect()
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {
-    apt_get(&["update", "-q"])?;
-    apt_get(&[&["install", "-q", "-y", "--no-install-recommends"], packages].concat())
+    run("apt-get", &["update", "-q"])?;
+    // Nothing of what is there has to go for it.
+    let options = ["install", "-q", "-y", "--no-install-recommends", "--no-remove"];
+    run("apt-get", &[&options, packages].concat())
 }
 
-fn apt_get(arguments: &[&str]) -> Result<(), String> {
-    let mut command = Command::new("apt-get");
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(program);
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
     let finished = process::run(&mut command, INSTALL_DEADLINE, Echo::Kept)?;
     if finished.succeeded() {
         return Ok(());
     }
-    Err(format!("apt-get {}: {}\n{}", arguments[0], finished.end, finished.tail(5)))
+    Err(format!("{program} {}: {}\n{}", arguments[0], finished.end, finished.tail(5)))
 }
 
 fn is_root() -> bool {

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::metadata::cargo;
 use crate::passed::Passed;
-use crate::process::{self, Echo, End};
+use crate::process::{self, Echo, End, Finished};
 use crate::report::Outcome;
 use crate::test_output;
 
@@ -44,9 +44,7 @@ impl Program {
         } else {
             Command::new(&self.executable)
         };
-        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        // So that a test that skips itself can say why.
-        command.arg("--show-output");
+        self.prepare(&mut command);
         if std::env::var_os(THREADS).is_none() {
             // Most tests of processes wait, for timers and for each other.
             let each = if is_in_the_background { 1 } else { 2 };
@@ -54,12 +52,35 @@ impl Program {
         }
         command
     }
+
+    /// Has a command that runs it do so where its tests expect to, and tell all.
+    pub(crate) fn prepare(&self, command: &mut Command) {
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        // So that a test that skips itself can say why.
+        command.arg("--show-output");
+    }
+
+    /// What a run of it came to.
+    pub(crate) fn outcome_of(&self, finished: Result<Finished, String>) -> Outcome {
+        let finished = match finished {
+            Ok(finished) => finished,
+            Err(problem) => return Outcome::failed(format!("tests: {}: {problem}", self.name)),
+        };
+        let mut outcome = test_output::read(&finished.output);
+        // A crash names no failed test.
+        if !finished.succeeded() && (outcome.failures.is_empty() || finished.end == End::TimedOut) {
+            outcome.failures.push(format!("tests: {} {}", self.name, finished.end));
+        }
+        outcome
+    }
 }
 
 /// Builds and runs all programs; with `again` also those that passed and are unchanged since.
 pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome {
     let mut passed = Passed::load(root, target_directory);
-    let programs = match build(root) {
+    let mut of_all = Command::new(cargo());
+    of_all.current_dir(root).args(["test", "--workspace"]);
+    let programs = match build(&mut of_all) {
         Ok(programs) => programs,
         Err(problem) => return Outcome::failed(format!("tests: {problem}")),
     };
@@ -112,20 +133,12 @@ fn run_all(programs: &[Program], is_in_the_background: bool) -> Vec<(Program, Ou
         let echo = if is_in_the_background { Echo::Kept } else { Echo::Shown };
         println!("\n-- {}", program.name);
         let mut command = program.command(is_in_the_background);
-        let finished = match process::run(&mut command, DEADLINE, echo) {
-            Ok(finished) => finished,
-            Err(problem) => return Outcome::failed(format!("tests: {}: {problem}", program.name)),
-        };
-        if is_in_the_background {
+        let finished = process::run(&mut command, DEADLINE, echo);
+        if let (true, Ok(finished)) = (is_in_the_background, &finished) {
             let _one_at_a_time = SHOWN.lock();
             println!("\n-- {}:\n{}", program.name, finished.output);
         }
-        let mut outcome = test_output::read(&finished.output);
-        // A crash names no failed test.
-        if !finished.succeeded() && (outcome.failures.is_empty() || finished.end == End::TimedOut) {
-            outcome.failures.push(format!("tests: {} {}", program.name, finished.end));
-        }
-        outcome
+        program.outcome_of(finished)
     };
     programs.iter().map(|program| (program.clone(), run(program))).collect()
 }
@@ -158,12 +171,10 @@ fn passes_alone(program: &Program, name: &str) -> bool {
     })
 }
 
-/// Has cargo build all test programs.
-fn build(root: &Path) -> Result<Vec<Program>, String> {
-    let mut command = Command::new(cargo());
-    command.current_dir(root).args(["test", "--workspace", "--no-run"]);
-    command.arg("--message-format=json-render-diagnostics");
-    let finished = process::run(&mut command, DEADLINE, Echo::ErrorsShown)?;
+/// Has cargo build the test programs that the command, a `cargo test`, would run.
+pub(crate) fn build(command: &mut Command) -> Result<Vec<Program>, String> {
+    command.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let finished = process::run(command, DEADLINE, Echo::ErrorsShown)?;
     if !finished.succeeded() {
         return Err(format!("cargo test --no-run {}", finished.end));
     }

@@ -3,7 +3,8 @@
 //! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and
 //! doc tests; 4. documentation without warnings;
 //! 5. every fuzz target; 6. the demo, end to end; 7. pictures; 8. the instructions that forwarding
-//!    takes. A failed step does not keep the later ones from running.
+//!    takes; 9. what has code of its own for aarch64. A failed step does not keep the later ones
+//!    from running.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +14,7 @@ use crate::arguments::TestOptions;
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
-use crate::{demo, fuzz, instructions, packages, pictures, programs, tidy};
+use crate::{aarch64, demo, fuzz, instructions, packages, pictures, programs, tidy};
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
@@ -35,11 +36,14 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
         report.step("demo", || Outcome::skipped("demo: --fast"));
         report.step("pictures", || Outcome::skipped("pictures: --fast"));
         report.step("instructions", || Outcome::skipped("instructions: --fast"));
+        report.step("aarch64", || Outcome::skipped("aarch64: --fast"));
     } else {
         report.step("fuzz", || fuzz::run(root, &target_directory, options.fuzz_time));
         report.step("demo", || demo::run(root, &target_directory));
         report.step("pictures", || pictures::step(root, &target_directory));
         report.step("instructions", || instructions::run(root));
+        packages::prepare_for_aarch64(options.install);
+        report.step("aarch64", || aarch64::step(root, &target_directory, options.again));
     }
     println!("{}", report.summary());
     report.succeeded()

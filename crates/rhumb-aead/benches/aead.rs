@@ -106,7 +106,7 @@ fn conditions(algorithm: Algorithm) -> Map<String, Value> {
         .map(|(name, value)| (name.to_owned(), value.into()))
         .collect();
     conditions.insert("algorithm".to_owned(), format!("{algorithm:?}").into());
-    conditions.insert("backend".to_owned(), format!("{:?}", Backend::fastest()).into());
+    conditions.insert("backend".to_owned(), format!("{:?}", Backend::of(Choice::Fastest)).into());
     conditions
 }
 

@@ -34,6 +34,8 @@ pub enum Choice {
     /// Whatever was measured to be the fastest on such a processor, for each length.
     #[default]
     Fastest,
+    /// The first of [`Backend::ALL`] that is possible, whatever the length and whether measured.
+    Own,
     /// aws-lc for everything.
     Library,
 }
@@ -47,42 +49,40 @@ pub enum Backend {
     Avx2,
     /// One block to a register: AES-NI, PCLMULQDQ and AVX.
     AesNi,
+    /// One block to a register: the instructions of Armv8 for AES and PMULL.
+    Neon,
     /// aws-lc.
     Library,
 }
 
 impl Backend {
     /// All of them, the fastest first.
-    pub const ALL: [Self; 4] = [Self::Avx512, Self::Avx2, Self::AesNi, Self::Library];
+    pub const ALL: [Self; 5] = [Self::Avx512, Self::Avx2, Self::AesNi, Self::Neon, Self::Library];
 
     /// Whether this processor has what it takes.
     #[inline]
     pub fn is_possible(self) -> bool {
-        self.width().is_none_or(Width::is_possible)
+        self == Self::Library || Width::of(self).is_some_and(Width::is_possible)
     }
 
-    /// Of registers, where it is not the library.
-    #[inline]
-    fn width(self) -> Option<Width> {
-        match self {
-            Self::Avx512 => Some(Width::Four),
-            Self::Avx2 => Some(Width::Two),
-            Self::AesNi => Some(Width::One),
-            Self::Library => None,
-        }
+    /// What a choice comes to on this processor.
+    pub fn of(choice: Choice) -> Self {
+        let mut possible = Self::ALL.into_iter().filter(|it| it.is_possible());
+        let found = match choice {
+            Choice::Fastest => possible.find(|it| it.longest() > 0),
+            Choice::Own => possible.next(),
+            Choice::Library => None,
+        };
+        found.unwrap_or(Self::Library)
     }
 
-    /// The first of [`Backend::ALL`] that is possible.
-    pub fn fastest() -> Self {
-        Self::ALL.into_iter().find(|it| it.is_possible()).unwrap_or(Self::Library)
-    }
-
-    /// The longest record for which this is as fast as aws-lc.
+    /// The longest record for which this was measured to be as fast as aws-lc.
     fn longest(self) -> usize {
         match self {
             Self::Avx512 => AVX512_LONGEST,
             Self::Avx2 => AVX2_LONGEST,
             Self::AesNi => AESNI_LONGEST,
+            Self::Neon => NEON_LONGEST,
             Self::Library => usize::MAX,
         }
     }
@@ -94,6 +94,8 @@ const AVX512_LONGEST: usize = 4096;
 const AVX2_LONGEST: usize = usize::MAX;
 /// As above.
 const AESNI_LONGEST: usize = 1024;
+/// Nobody has measured it on such a processor.
+const NEON_LONGEST: usize = 0;
 
 /// A key of AES-GCM. Neither `Clone` nor shown by `Debug`; wiped when dropped.
 pub struct Key(Inner);
@@ -122,12 +124,11 @@ impl Key {
     /// # Panics
     /// When `key` is not of [`Algorithm::key_len`] bytes.
     pub fn new(algorithm: Algorithm, key: &[u8], choice: Choice) -> Self {
-        let backend = match choice {
-            Choice::Fastest => Backend::fastest(),
-            Choice::Library => Backend::Library,
-        };
+        let backend = Backend::of(choice);
         let mut made = Self::for_backend(algorithm, key, backend);
-        if let Inner::Own(own) = &mut made.0 {
+        if let Inner::Own(own) = &mut made.0
+            && choice == Choice::Fastest
+        {
             own.longest = backend.longest();
             own.library = (own.longest < usize::MAX).then(|| LibraryKey::new(algorithm, key));
         }
@@ -141,7 +142,7 @@ impl Key {
     pub fn for_backend(algorithm: Algorithm, key: &[u8], backend: Backend) -> Self {
         assert_eq!(key.len(), algorithm.key_len(), "a key is as long as its algorithm says");
         assert!(backend.is_possible(), "this processor has no {backend:?}");
-        Self(match backend.width() {
+        Self(match Width::of(backend) {
             Some(width) => Inner::Own(Own::new(width, key)),
             None => Inner::Library(LibraryKey::new(algorithm, key)),
         })
@@ -150,11 +151,7 @@ impl Key {
     /// What computes with this key.
     pub fn backend(&self) -> Backend {
         match &self.0 {
-            Inner::Own(own) => match own.tables.width() {
-                Width::Four => Backend::Avx512,
-                Width::Two => Backend::Avx2,
-                Width::One => Backend::AesNi,
-            },
+            Inner::Own(own) => own.tables.width().backend(),
             Inner::Library(_) => Backend::Library,
         }
     }

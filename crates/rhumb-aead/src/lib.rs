@@ -11,7 +11,7 @@
 //!    plaintext nor ciphertext is left there.
 //!
 //! What is here to trust is in `side_by_side`, the only module with `unsafe`; `library` is aws-lc.
-//! See `docs/decisions/0106-an-aead-of-our-own.md`.
+//! See `docs/decisions/0106-an-aead-of-our-own.md`, and 0110 for aarch64.
 //!
 //! ```
 //! use rhumb_aead::{Algorithm, Choice, Key, Record};
@@ -37,10 +37,10 @@ pub mod fuzz;
 mod key;
 mod library;
 mod record;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
 #[path = "nowhere.rs"]
 mod side_by_side;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code, reason = "wide registers are for processors with them, and read by pointer")]
 mod side_by_side;
 

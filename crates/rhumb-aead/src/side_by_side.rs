@@ -5,16 +5,36 @@
 //! Invariant: each backend is called on processors that have what it was compiled for, and on no
 //! others; `unsafe` stands only in this module and those below it.
 
+// What makes macros stands before what uses them.
 #[macro_use]
 mod algorithm;
-mod middle;
-mod narrow;
+#[macro_use]
 mod schedule;
-#[cfg(test)]
-mod secrets;
-mod wide;
 
+#[cfg(target_arch = "aarch64")]
+#[macro_use]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod middle;
+#[cfg(target_arch = "x86_64")]
+mod narrow;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod secrets;
+#[cfg(target_arch = "x86_64")]
+mod wide;
+#[cfg(target_arch = "x86_64")]
+#[macro_use]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as processor;
+pub(crate) use processor::Width;
+use processor::{narrowest, prefetch, widest};
 use subtle::ConstantTimeEq;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as processor;
 use zeroize::Zeroize;
 
 use crate::{NONCE_LEN, Record};
@@ -49,8 +69,8 @@ impl Tables {
             is_long: key.len() == 32,
             width,
         });
-        // SAFETY: the processor has what `schedule::fill` was compiled for, as was asked above.
-        unsafe { schedule::fill(&mut tables, key) };
+        // SAFETY: the processor has what `fill` was compiled for, as was asked above.
+        unsafe { narrowest::fill(&mut tables, key) };
         tables
     }
 
@@ -89,38 +109,23 @@ impl Tables {
         // SAFETY: the processor has what each function was compiled for, since `Tables::new` has
         // asked whether the width is possible, and nothing else makes tables or changes the width.
         unsafe {
-            match self.width {
-                Width::Four => put(&wide::seal(self, group), group),
-                Width::Two => put(&middle::seal(self, group), group),
-                Width::One => put(&narrow::seal(self, group), group),
-            }
+            by_width!(self.width, backend => put(&backend::seal(self, group), group));
         }
     }
 
     #[inline]
     fn open_together(&self, group: &mut [Record<'_>]) -> u64 {
         // SAFETY: as above.
-        unsafe {
-            match self.width {
-                Width::Four => release(&wide::open(self, group), group),
-                Width::Two => release(&middle::open(self, group), group),
-                Width::One => release(&narrow::open(self, group), group),
-            }
-        }
+        unsafe { by_width!(self.width, backend => release(&backend::open(self, group), group)) }
     }
 
     /// Asks for the lines of memory that a record of this length needs.
     #[inline]
     pub(crate) fn read_ahead(&self, len: usize) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let blocks = (len / BLOCK + 2).min(POWERS);
         let first = (POWERS - blocks) * BLOCK / LINE;
         for line in first..size_of::<Self>().div_ceil(LINE) {
-            // SAFETY: the pointer stays within the tables, and SSE is part of x86-64. The
-            // instruction changes nothing that a program can see.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).byte_add(line * LINE).cast());
-            }
+            prefetch(std::ptr::from_ref(self).cast::<u8>().wrapping_add(line * LINE));
         }
     }
 
@@ -155,34 +160,17 @@ impl Drop for Tables {
     }
 }
 
-/// How many blocks a register has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
-    Four,
-    Two,
-    One,
-}
-
 impl Width {
     /// Whether this processor has such registers, and what else is needed.
     #[inline]
     pub(crate) fn is_possible(self) -> bool {
-        schedule::is_possible()
-            && match self {
-                Self::Four => wide::is_possible(),
-                Self::Two => middle::is_possible(),
-                Self::One => narrow::is_possible(),
-            }
+        narrowest::is_possible() && by_width!(self, backend => backend::is_possible())
     }
 
     /// Records that are worked on together.
     #[inline]
     pub(crate) fn lanes(self) -> usize {
-        match self {
-            Self::Four => wide::LANES,
-            Self::Two => middle::LANES,
-            Self::One => narrow::LANES,
-        }
+        by_width!(self, backend => backend::LANES)
     }
 
     /// Whether records are faster together than one by one. What lanes would save, few short
@@ -226,7 +214,7 @@ fn are_equal(one: &Block, other: &Block) -> bool {
     let difference = u128::from_ne_bytes(*one) ^ u128::from_ne_bytes(*other);
     let folded = difference as u64 | (difference >> 64) as u64;
     // What comes of it is told to whoever sent the record.
-    #[cfg(test)]
+    #[cfg(all(test, target_arch = "x86_64"))]
     let folded = secrets::public(folded);
     folded.ct_eq(&0).into()
 }
@@ -345,9 +333,9 @@ fn lengths_block(aad: &[u8], len: usize) -> u128 {
 const AT_ONCE: usize = 8;
 /// As many powers as blocks are hashed without a reduction: those of [`AT_ONCE`] of the widest
 /// registers, one of associated data, and the lengths.
-const POWERS: usize = AT_ONCE * wide::LANES + 2;
+const POWERS: usize = AT_ONCE * widest::LANES + 2;
 /// A register may be read from the last power on, less one that stands for nothing.
-const PADDING: usize = wide::LANES - 1;
+const PADDING: usize = widest::LANES - 1;
 /// Bytes of a line of memory.
 const LINE: usize = 64;
 /// Of AES-256.

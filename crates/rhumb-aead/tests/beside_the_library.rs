@@ -8,19 +8,28 @@ use crate::{backends, noise};
 
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::Aes256Gcm, Algorithm::Aes128Gcm];
 
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn avx512_at_every_length_and_place() {
     every_length_and_place(Backend::Avx512);
 }
 
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn avx2_at_every_length_and_place() {
     every_length_and_place(Backend::Avx2);
 }
 
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn aes_ni_at_every_length_and_place() {
     every_length_and_place(Backend::AesNi);
+}
+
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn neon_at_every_length_and_place() {
+    every_length_and_place(Backend::Neon);
 }
 
 /// Lengths up to several parts of any backend, each at every place within a line of memory.

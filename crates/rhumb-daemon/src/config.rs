@@ -574,7 +574,7 @@ impl ConfigFile {
 
 fn parse_cipher(text: &str) -> Result<CipherChoice, String> {
     CipherChoice::from_str(text, false)
-        .map_err(|_| format!("cipher is `{text}`; give fastest or library"))
+        .map_err(|_| format!("cipher is `{text}`; give fastest, library or own"))
 }
 
 fn parse_io(text: &str) -> Result<IoArgument, String> {

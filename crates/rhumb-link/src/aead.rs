@@ -9,7 +9,7 @@
 //! windows and epochs still move, so a measurement can tell what encryption costs. It is a compiler
 //! flag, and not a feature, so that no dependency can switch it on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use rhumb_aead::{Algorithm, Backend, Choice, Key, Record};
 use rhumb_wire::datagram::{AEAD_TAG_LEN, Counter, RecordHeader};
@@ -144,28 +144,25 @@ impl PacketKey {
     }
 }
 
-/// Has all keys that this process makes from now on compute by aws-lc, as `--cipher library` wants
-/// it: for those who trust no other code with it, or want to compare.
-pub fn use_library_cipher() {
-    IS_BY_LIBRARY.store(true, Ordering::Relaxed);
+/// Has all keys that this process makes from now on compute by `choice`, as `--cipher` wants it:
+/// for those who trust no code but aws-lc's with it, or want to compare. The first call counts.
+pub fn use_cipher(choice: Choice) {
+    CHOICE.get_or_init(|| choice);
 }
 
-/// What the keys that are made now compute with; beyond the lengths that
-/// `docs/decisions/0106-an-aead-of-our-own.md` gives, it is aws-lc all the same.
+/// What the keys that are made now compute with. Of [`Choice::Fastest`] it is aws-lc all the same
+/// beyond the lengths that `docs/decisions/0106-an-aead-of-our-own.md` gives.
 pub fn cipher_backend() -> Backend {
-    match choice() {
-        Choice::Library => Backend::Library,
-        Choice::Fastest => Backend::fastest(),
-    }
+    Backend::of(choice())
 }
 
 fn choice() -> Choice {
-    if IS_BY_LIBRARY.load(Ordering::Relaxed) { Choice::Library } else { Choice::Fastest }
+    CHOICE.get().copied().unwrap_or_default()
 }
 
 /// Of the process, and not of a session: it says whose code is trusted here, and changes nothing of
 /// what is sent.
-static IS_BY_LIBRARY: AtomicBool = AtomicBool::new(false);
+static CHOICE: OnceLock<Choice> = OnceLock::new();
 
 #[inline]
 pub(crate) fn nonce(salt: &[u8; SALT_LEN], counter: Counter) -> [u8; SALT_LEN] {

@@ -65,7 +65,7 @@ mod watch;
 mod worker;
 
 pub use admission::{Admission, Ticket};
-pub use aead::{cipher_backend, use_library_cipher};
+pub use aead::{cipher_backend, use_cipher};
 pub use config::{
     Cipher, Config, DEFAULT_HALF_OPEN, DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_HANDSHAKES,
     DEFAULT_HANDSHAKES_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS,
@@ -80,7 +80,7 @@ pub use path_size::{CONFIRM_INTERVAL, RAISE_INTERVAL};
 pub use rate::{Rate, TokenBucket, TokenBuckets};
 pub use records::Records;
 pub use retry::RETRY_TOKEN_LIFETIME;
-pub use rhumb_aead::Backend;
+pub use rhumb_aead::{Backend, Choice as CipherChoice};
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId, Transport};
 pub use source::Source;
 pub use stream::{NewStream, StreamNews, StreamOrder};

@@ -42,9 +42,8 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
     let form = Form::from_flag(line.json);
     let file = ConfigFile::find(line.config.as_deref())?;
     start_log(line.log.as_deref(), &file)?;
-    if line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? == Some(CipherChoice::Library)
-    {
-        rhumb_link::use_library_cipher();
+    if let Some(choice) = line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? {
+        use_cipher(choice)?;
     }
     tracing::debug!(by = ?rhumb_link::cipher_backend(), "AES-GCM is computed");
     let with_parent = line.with_parent;
@@ -154,6 +153,24 @@ fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    Ok(())
+}
+
+/// Says whose AES-GCM the process computes by, before any key is made.
+fn use_cipher(choice: CipherChoice) -> Outcome {
+    use rhumb_link::{Backend, CipherChoice as Choice};
+    let asked = match choice {
+        CipherChoice::Fastest => Choice::Fastest,
+        CipherChoice::Library => Choice::Library,
+        CipherChoice::Own => Choice::Own,
+    };
+    if asked == Choice::Own && Backend::of(asked) == Backend::Library {
+        return Err(Failure::setup_text(
+            "cipher: own needs a processor with AES-NI and PCLMULQDQ, or Armv8's AES and PMULL; \
+             give --cipher fastest",
+        ));
+    }
+    rhumb_link::use_cipher(asked);
     Ok(())
 }
 

@@ -7,6 +7,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rhumb_link::{Backend, CipherChoice};
+
 use crate::harness::Place;
 use crate::network::Network;
 
@@ -164,10 +166,17 @@ fn who_leaves_aes_gcm_to_the_library_talks_to_everybody() {
     assert!(says_library(&by_file.errors), "{}", by_file.errors);
     let by_option = place.run(&[&ping[..], &["--cipher", "fastest"]].concat());
     assert_eq!(by_option.code, 0, "{}", by_option.errors);
-    let has_own = rhumb_link::cipher_backend() != rhumb_link::Backend::Library;
-    assert_eq!(says_library(&by_option.errors), !has_own, "the option comes first");
+    let is_library = |choice| Backend::of(choice) == Backend::Library;
+    let is_fastest = is_library(CipherChoice::Fastest);
+    assert_eq!(says_library(&by_option.errors), is_fastest, "the option comes first");
+    let by_own = place.run(&[&ping[..], &["--cipher", "own"]].concat());
+    if is_library(CipherChoice::Own) {
+        by_own.is_refused_with(&["own needs a processor", "--cipher fastest"]);
+    } else {
+        assert!(by_own.code == 0 && !says_library(&by_own.errors), "{}", by_own.errors);
+    }
     place.write("library.toml", "cipher = \"aes\"\n");
-    let problem = "library.toml, line 1: cipher is `aes`; give fastest or library";
+    let problem = "library.toml, line 1: cipher is `aes`; give fastest, library or own";
     place.run(&ping).is_refused_with(&[problem]);
 }
 

@@ -23,6 +23,7 @@ pub(super) fn is_possible() -> bool {
 }
 
 algorithm!("avx,aes,pclmulqdq");
+schedule!("avx,aes,pclmulqdq");
 
 #[inline]
 #[target_feature(enable = "avx")]

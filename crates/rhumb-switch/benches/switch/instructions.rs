@@ -25,7 +25,7 @@ pub(crate) fn work(words: &[String]) {
     };
     let payload = word(2).parse().expect("a number of bytes");
     if word(3) != "own" {
-        rhumb_link::use_library_cipher();
+        rhumb_link::use_cipher(rhumb_link::CipherChoice::Library);
     }
     match word(0) {
         "switch" => {
