@@ -154,7 +154,7 @@ impl Workshop {
     fn test(&self, packages: &[&str], again: bool) -> Outcome {
         let mut passed = Passed::load(&self.root, &self.folder);
         let mut build = self.cargo(&["test", "--lib", "--tests"]);
-        packages.iter().for_each(|it| drop(build.args(["--package", it])));
+        build.args(packages.iter().flat_map(|it| ["--package", it]));
         let programs = match programs::build(&mut build) {
             Ok(programs) => programs,
             Err(problem) => return Outcome::failed(format!("aarch64: {problem}")),

@@ -20,7 +20,8 @@ mod middle;
 mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(target_arch = "x86_64")]
+#[cfg(test)]
 mod secrets;
 #[cfg(target_arch = "x86_64")]
 mod wide;
