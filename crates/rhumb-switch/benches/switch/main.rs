@@ -11,8 +11,8 @@
 //! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of
 //! it; `fast_path` does 2 alone, `misses` and `changes` do halves of 4, `million` 1 at the smallest
 //! size; `figures` prints the series behind the paper's figures instead. Takes about two minutes,
-//! builds excluded, and two gigabytes of memory for twice a million flows. The paths over veth pairs
-//! need root.
+//! builds excluded, and two gigabytes of memory for twice a million flows. The paths over veth
+//! pairs need root.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod bare;
