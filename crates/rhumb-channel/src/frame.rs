@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_wire::Name;
+use rhumb_wire::{Name, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -16,13 +16,18 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsStream;
 
-use crate::{ChannelError, KEEP_ALIVE, Protocol, SILENCE, SendError};
+use crate::{ChannelError, KEEP_ALIVE, Protocol, SILENCE, SendError, credentials};
 
 /// A channel to a name.
 #[derive(Debug)]
 pub struct Channel {
     /// Who is at the other end.
     pub peer: Name,
+    /// What that name is for.
+    pub peer_role: Role,
+    /// A secret of this channel's two ends that is of no other channel (RFC 9266): what is
+    /// proven about it is proven about whoever is at the other end, and not passed on to him.
+    pub binding: [u8; BINDING_LEN],
     /// Where.
     pub address: SocketAddr,
     /// What is spoken.
@@ -37,11 +42,15 @@ impl Channel {
     /// Begins to write. To be called in a runtime. `first` is a frame that goes ahead.
     pub(crate) fn start(
         stream: TlsStream<TcpStream>,
-        peer: Name,
         address: SocketAddr,
         protocol: Protocol,
         first: Option<Vec<u8>>,
-    ) -> Self {
+    ) -> Result<Self, ChannelError> {
+        let (peer, metadata) = credentials::proven(stream.get_ref().1.peer_certificates())?;
+        let binding = match &stream {
+            TlsStream::Client(it) => it.get_ref().1.export_keying_material(EMPTY, LABEL, None),
+            TlsStream::Server(it) => it.get_ref().1.export_keying_material(EMPTY, LABEL, None),
+        }?;
         let (reader, writer) = tokio::io::split(stream);
         let (frames, queue) = mpsc::unbounded_channel();
         let (failed, failure) = oneshot::channel();
@@ -52,8 +61,10 @@ impl Channel {
                 let _ = failed.send(error);
             }
         });
-        Self {
+        Ok(Self {
             peer,
+            peer_role: metadata.role,
+            binding,
             address,
             protocol,
             inbox: Inbox {
@@ -70,7 +81,7 @@ impl Channel {
                 max_sent: protocol.max_sent,
                 capacity,
             },
-        }
+        })
     }
 }
 
@@ -274,6 +285,11 @@ async fn within_stall(work: impl Future<Output = std::io::Result<()>>) -> Result
     }
 }
 
+/// Bytes of a channel's binding.
+pub const BINDING_LEN: usize = 32;
+const EMPTY: [u8; BINDING_LEN] = [0; BINDING_LEN];
+/// Source: RFC 9266, section 2.
+const LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 /// The length before each frame.
 pub const FRAME_HEAD_LEN: usize = 4;
 /// Who takes nothing for so long has stopped reading.

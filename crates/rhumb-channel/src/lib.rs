@@ -26,7 +26,7 @@ mod listener;
 
 pub use credentials::Credentials;
 pub use error::{ChannelError, SendError};
-pub use frame::{Channel, FRAME_HEAD_LEN, Inbox, Outbox, STALL_TIMEOUT};
+pub use frame::{BINDING_LEN, Channel, FRAME_HEAD_LEN, Inbox, Outbox, STALL_TIMEOUT};
 pub use listener::{Counters, Listener, MAX_HANDSHAKES, MAX_HANDSHAKES_A_SOURCE};
 
 use std::net::SocketAddr;
@@ -64,6 +64,30 @@ pub async fn connect(
     name: Name,
     protocol: &Protocol,
 ) -> Result<Channel, ChannelError> {
+    connect_to(credentials, address, Some(name), protocol).await
+}
+
+/// Opens a channel to whoever answers at `address`, who proves a name that nobody said beforehand.
+/// Only for what is agreed on by something else that is bound to this channel
+/// ([`Channel::binding`]): until then somebody in the middle may be at the other end.
+///
+/// # Errors
+///
+/// As [`connect`], but for the wrong name.
+pub async fn connect_to_anybody(
+    credentials: &Credentials,
+    address: SocketAddr,
+    protocol: &Protocol,
+) -> Result<Channel, ChannelError> {
+    connect_to(credentials, address, None, protocol).await
+}
+
+async fn connect_to(
+    credentials: &Credentials,
+    address: SocketAddr,
+    name: Option<Name>,
+    protocol: &Protocol,
+) -> Result<Channel, ChannelError> {
     let shake = async {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -71,8 +95,7 @@ pub async fn connect(
         // Nothing depends on it: the name is in the certificate, and none is sent in the clear.
         let nobody = ServerName::IpAddress(address.ip().into());
         let stream = connector.connect(nobody, stream).await?;
-        let (peer, _) = credentials::proven(stream.get_ref().1.peer_certificates())?;
-        let mut channel = Channel::start(TlsStream::Client(stream), peer, address, *protocol, None);
+        let mut channel = Channel::start(TlsStream::Client(stream), address, *protocol, None)?;
         channel.inbox.wait_for_welcome().await?;
         Ok(channel)
     };

@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
-use crate::credentials::{Credentials, proven};
+use crate::credentials::Credentials;
 use crate::{Channel, ChannelError, HANDSHAKE_TIMEOUT, Protocol};
 
 /// A socket that channels come in by.
@@ -196,13 +196,12 @@ async fn shake(
         outcome => outcome?,
     };
     let session = stream.get_ref().1;
-    let (peer, _) = proven(session.peer_certificates())?;
     let agreed = session.alpn_protocol();
     let known = protocols.iter().find(|protocol| Some(protocol.name.as_bytes()) == agreed);
     let protocol = known.ok_or_else(other)?;
     // The empty frame tells the client that it is admitted.
     let welcome = Some(Vec::new());
-    Ok(Channel::start(TlsStream::Server(stream), peer, address, *protocol, welcome))
+    Channel::start(TlsStream::Server(stream), address, *protocol, welcome)
 }
 
 /// Handshakes at a time: each holds some 50 kB. All members of a large

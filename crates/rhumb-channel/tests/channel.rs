@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rhumb_channel::{
-    Channel, ChannelError, Credentials, Listener, MAX_HANDSHAKES, MAX_HANDSHAKES_A_SOURCE,
-    Protocol, SendError, connect,
+    BINDING_LEN, Channel, ChannelError, Credentials, Listener, MAX_HANDSHAKES,
+    MAX_HANDSHAKES_A_SOURCE, Protocol, SendError, connect, connect_to_anybody,
 };
 use rhumb_trust::Identity;
 use rhumb_wire::{Name, Role};
@@ -206,4 +206,21 @@ async fn what_is_not_tls_is_closed_and_counted() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
     reaches(|| server.counters.failed.load(Ordering::Relaxed), 1).await;
+}
+
+#[tokio::test]
+async fn both_ends_of_a_channel_know_what_no_other_channel_has() {
+    let member = credentials();
+    let mut server = Server::start(&[&member]).await;
+    let mut bindings = Vec::new();
+    for _ in 0..2 {
+        let ours = connect_to_anybody(&member, server.address, &PLAIN).await.unwrap();
+        let theirs = server.channels.recv().await.unwrap();
+        assert_eq!((ours.peer, theirs.peer), (server.name, member.name()));
+        assert_eq!((ours.peer_role, theirs.peer_role), (Role::Node, Role::Node));
+        assert_eq!(ours.binding, theirs.binding);
+        bindings.push(ours.binding);
+    }
+    assert_ne!(bindings[0], bindings[1]);
+    assert_ne!(bindings[0], [0; BINDING_LEN]);
 }
