@@ -2,6 +2,7 @@
 //! input is refused or re-emits to the same bytes.
 
 use crate::accept::Accept;
+use crate::admission::Admission;
 use crate::bundle;
 use crate::datagram::{Datagram, SessionParameters};
 use crate::discovery::Discovery;
@@ -23,6 +24,13 @@ pub fn name(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(name) = text.parse::<Name>() {
         assert_eq!(name.to_string(), text);
+    }
+}
+
+/// `Admission::parse`.
+pub fn admission(data: &[u8]) {
+    if let Ok(message) = Admission::parse(data) {
+        assert_eq!(message.emit(), data);
     }
 }
 

@@ -16,6 +16,7 @@
 //! | [`transfer`], [`folder`], [`held`] | what is said of a file or a folder on its stream, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`discovery`] | the question whether there is a router on the local network, and the answer |
+//! | [`admission`] | how somebody becomes a member of a network, and stays one |
 //! | [`published`] | names that an owner publishes under its own |
 //! | [`stream`] | the frames of a link over a stream, and the addresses that streams have |
 //! | [`offer`] | that a domain is reached by a neighbour |
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accept;
+pub mod admission;
 pub mod batch;
 pub mod bundle;
 pub mod certificate;

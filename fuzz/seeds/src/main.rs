@@ -19,6 +19,7 @@ use std::path::Path;
 
 use rhumb_trust::{Identity, Membership, MembershipError, Removal, RemovalError, Window};
 use rhumb_wire::accept::Accept;
+use rhumb_wire::admission::{self, Admission, Welcome};
 use rhumb_wire::certificate::{Locator, MAX_CHAIN, SIGNATURE_LEN};
 use rhumb_wire::datagram::{
     Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
@@ -49,6 +50,7 @@ fn main() -> std::io::Result<()> {
         ("removal", removals().expect("keys can be made")),
         ("pdu", pdus()),
         ("nack", small_messages()),
+        ("admission", admissions()),
         ("platypus", platypus::examples()),
         ("policy_text", policy::texts()),
         ("rtr", policy::streams()),
@@ -241,6 +243,31 @@ fn small_messages() -> Vec<Vec<u8>> {
         example(|out| out.extend(payload.emit()), |bytes| PayloadHeader::parse(bytes).is_ok()),
     ];
     nacks.into_iter().chain(others).collect()
+}
+
+fn admissions() -> Vec<Vec<u8>> {
+    let label = |text: &str| text.parse().expect("it is a label");
+    let welcome = Welcome {
+        now_s: 1_700_000_000,
+        network: label("home"),
+        host: "203.0.113.5".to_owned(),
+        label: label("alice"),
+        router_port: 7460,
+        rib_port: 7461,
+        keeper_port: 7462,
+        router: Name([1; 32]),
+        rib: Name([2; 32]),
+        membership: vec![3; 9],
+        members: [(label("alice"), Name([4; 32])), (label("host"), Name([5; 32]))].into(),
+    };
+    let all = [
+        Admission::Claim([1; 8]),
+        Admission::Proof([2; 32]),
+        Admission::Renew,
+        Admission::Welcome(Box::new(welcome)),
+        Admission::Refusal(admission::Refusal::OtherRole(Role::Router)),
+    ];
+    all.iter().map(Admission::emit).collect()
 }
 
 fn rib_messages() -> Vec<Vec<u8>> {
