@@ -14,7 +14,9 @@
 //!    and [`Access`] says how a service treats whom.
 //! 6. [`verify_names`] is [`verify_statement`] for what an owner publishes under its own name.
 //! 7. [`log`] is how a RIB's log is hashed, and what its heads and the ways through it prove.
-//! 8. [`x509`] has the certificate by which a handshake proves a name.
+//! 8. [`invitation`] has the code by which somebody joins a network, and the proofs that go with
+//!    it.
+//! 9. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
 //! meets parsed values only. Time is an argument.
@@ -30,6 +32,7 @@ mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod identity;
+pub mod invitation;
 mod key_file;
 mod lifetime;
 pub mod log;
