@@ -3,6 +3,8 @@
 
 mod directory;
 mod session;
+mod telling;
 
 pub use directory::{Directory, Found, SaidOfNames};
 pub use session::{Received, Session};
+pub use telling::{Told, tell_removal};

@@ -7,18 +7,15 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rhumb_daemon::cli::RemoveArguments;
 use rhumb_daemon::clock::{self, date_and_time};
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::inquiry::{Directory, Session};
+use rhumb_daemon::inquiry::{Told, tell_removal};
 use rhumb_daemon::names;
 use rhumb_daemon::output::Form;
-use rhumb_daemon::remote::Remote;
 use rhumb_trust::{Identity, Removal, RemovalError, Window};
 use rhumb_wire::Role;
-use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
 use serde::Serialize;
 use serde_json::json;
 
@@ -44,7 +41,7 @@ pub(super) fn run(arguments: &RemoveArguments, form: Form) -> Outcome {
     if let Some(out) = &arguments.out {
         removal.save(out).map_err(|error| explain(out, error))?;
     }
-    let told = tell_all(&Arc::new(identity), &removal, &arguments.ribs);
+    let told = tell_removal(&Arc::new(identity), &removal, &arguments.ribs);
     let missing = told.iter().filter(|told| told.why_not.is_some()).count();
     form.print(&Report { removal, told, written_to: arguments.out.clone() });
     match missing {
@@ -90,47 +87,6 @@ fn explain(path: &Path, error: RemovalError) -> Failure {
 
 fn unreadable(path: &Path, error: &RemovalError) -> Failure {
     Failure::setup_text(format!("{}: {error}", path.display()))
-}
-
-/// What became of it at one RIB.
-struct Told {
-    rib: Remote,
-    /// None where it is stored.
-    why_not: Option<String>,
-}
-
-fn tell_all(identity: &Arc<Identity>, removal: &Removal, ribs: &[Remote]) -> Vec<Told> {
-    std::thread::scope(|scope| {
-        let telling: Vec<_> = ribs
-            .iter()
-            .map(|rib| scope.spawn(move || tell(identity.clone(), removal, *rib)))
-            .collect();
-        let told = telling.into_iter().zip(ribs).map(|(telling, rib)| {
-            let why_not = match telling.join() {
-                Ok(outcome) => outcome.err().map(|failure| failure.to_string()),
-                Err(_) => Some("telling it failed".to_owned()),
-            };
-            Told { rib: *rib, why_not }
-        });
-        told.collect()
-    })
-}
-
-fn tell(identity: Arc<Identity>, removal: &Removal, rib: Remote) -> Outcome {
-    let own = identity.name();
-    let mut session = Session::connect(identity, rib, PATIENCE)?;
-    let (metadata, certificates) = removal.lists();
-    let order = RibRequestBody::Publish { metadata, certificates };
-    let answer = Directory::new(&mut session, own).request(order);
-    session.close();
-    match answer? {
-        // Where a later one of that name is known, that counts.
-        RibResponseBody::Stored | RibResponseBody::Superseded(_) => Ok(()),
-        RibResponseBody::Refused(refusal) => Err(Failure::operation_text(format!(
-            "it refuses: {refusal}; it has to be of this domain (rhumb rib --domain NAME), or have rules about it (--admit-domain)"
-        ))),
-        _ => Err(Failure::operation_text("it gave an answer that does not fit")),
-    }
 }
 
 struct Report {
@@ -191,6 +147,3 @@ impl fmt::Display for Report {
         }
     }
 }
-
-/// A RIB answers within milliseconds; this is for handshakes of which datagrams are lost.
-const PATIENCE: Duration = Duration::from_secs(5);
