@@ -8,6 +8,7 @@ mod exchange;
 mod group;
 mod member;
 mod name;
+mod network;
 mod ports;
 mod stamp;
 mod tun;
@@ -46,6 +47,11 @@ pub use group::{
 pub use member::{MemberArguments, MemberCommand};
 pub(crate) use name::parse_published;
 pub use name::{NameArguments, NameCommand, OwnerArguments};
+pub(crate) use network::parse_label;
+pub use network::{
+    InviteArguments, JoinArguments, NetworkArguments, NetworkCommand, NetworkCreateArguments,
+    NetworkRunArguments,
+};
 pub(crate) use ports::parse_called_port;
 pub use ports::{
     CalledPort, ForwardArguments, Local, Offered, ProxyArguments, ServeArguments, UpArguments,
@@ -102,6 +108,10 @@ impl CommandLine {
 pub enum Command {
     /// Show it all: a RIB, three routers, two nodes, a file moved by name, three attacks refused
     Demo(DemoArguments),
+    /// Make a network, run it, and let hosts join
+    Network(NetworkArguments),
+    /// Become a member of a network, by a code from its keeper
+    Join(JoinArguments),
     /// Make a key and the name it speaks for
     Keygen(KeygenArguments),
     /// Show and change what names are called on this machine
@@ -460,6 +470,14 @@ pub struct NodeArguments {
 }
 
 impl NodeArguments {
+    /// Whether they say by which router to join, or as whom.
+    pub(crate) fn says_how(&self) -> bool {
+        self.router.is_some()
+            || !self.root.is_empty()
+            || !self.only.is_empty()
+            || self.key.is_some()
+    }
+
     /// Whether they leave open how to join, and as whom.
     pub(crate) fn says_nothing(&self) -> bool {
         self.router.is_none()

@@ -22,6 +22,7 @@ pub mod key_fetch;
 pub mod lifetime;
 pub mod membership;
 pub mod names;
+pub mod network;
 pub mod node_status;
 pub mod output;
 pub mod ports;

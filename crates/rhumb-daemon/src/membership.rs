@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_node::{Config, Node, NodeError, Standing, StandingWatch};
+use rhumb_node::{Config, Node, NodeError, RouterChoice, Standing, StandingWatch};
 use rhumb_wire::Name;
 use tokio::sync::Notify;
 
@@ -17,6 +17,7 @@ use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
 use crate::key;
 use crate::lifetime::Lifetime;
+use crate::network::Joined;
 use crate::output::remark;
 
 /// Joins, does `work`, and leaves, whatever came of the work. Ended from outside, the work is
@@ -56,7 +57,7 @@ pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
         config.export = settings.export;
         config.max_datagram_len = settings.max_datagram_len;
         let node = tokio::select! {
-            joined = Node::join(belonging.identity(), config) => joined.map_err(explain)?,
+            joined = Node::join(belonging.identity(), config) => joined.map_err(|error| explain(error, settings))?,
             _ = lifetime.end() => return interrupted,
         };
         let standing = node.watch();
@@ -133,10 +134,19 @@ pub fn check_peer(settings: &NodeSettings, name: Name) -> Outcome {
     }
 }
 
-/// A node that cannot join has to be told something else; one that was shut out later has not.
-fn explain(error: NodeError) -> Failure {
+/// A node that cannot join has to be told something else; one that was shut out later has not. Who
+/// has joined a network, and looked for a router nearby, has forgotten to run its node.
+fn explain(error: NodeError, settings: &NodeSettings) -> Failure {
+    let looked_nearby = matches!(settings.router, RouterChoice::Discovered { .. });
     match error {
         NodeError::Closed => Failure::operation(error),
+        error if looked_nearby => match Joined::all() {
+            Ok(all) if !all.is_empty() => Failure::setup_text(format!(
+                "{error}; this host is {}: run `rhumb up`, and then the same command",
+                all[0]
+            )),
+            _ => Failure::setup(error),
+        },
         error => Failure::setup(error),
     }
 }

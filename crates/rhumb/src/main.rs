@@ -11,6 +11,7 @@ mod commands;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use commands::network::Passed;
 use rhumb_daemon::cli::{
     CipherChoice, Command, CommandLine, RibArguments, RibCommand, TunArguments,
 };
@@ -55,14 +56,14 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
         Command::Rib(arguments) => rib(arguments, &file, with_parent, form),
+        Command::Network(it) => commands::network::run(it, &passed(line), with_parent, form),
+        Command::Join(arguments) => commands::join::run(arguments, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
         Command::Name(arguments) => commands::name::run(arguments, form),
         Command::Certify(arguments) => commands::certify::run(arguments, form),
         Command::Domain(arguments) => commands::domain::run(&arguments.command, &file, form),
         Command::Inspect(arguments) => commands::inspect::run(&arguments.file, form),
-        Command::Router(arguments) => {
-            commands::router::run(&file.router(arguments)?, with_parent, form)
-        }
+        Command::Router(it) => commands::router::run(&file.router(it)?, with_parent, form),
         Command::Send(arguments) => {
             let settings = file.node(&arguments.node)?;
             commands::send::run(arguments, &settings, with_parent, &Bar::new(line.quiet), form)
@@ -108,6 +109,12 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Stamp(_) => Err(Failure::setup_text("stamping needs Linux")),
     };
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// What is said of this process and holds for those that it starts, too.
+fn passed(line: &CommandLine) -> Passed<'_> {
+    let clock_offset_s = line.clock_offset_s;
+    Passed { config: line.config.as_deref(), log: line.log.as_deref(), clock_offset_s }
 }
 
 fn rib(arguments: &RibArguments, file: &ConfigFile, with_parent: bool, form: Form) -> Outcome {

@@ -48,7 +48,7 @@ fn the_five_minutes_of_the_readme_work_as_they_stand() {
     let place = Place::new();
     built(&place);
     let readme = page("README.md");
-    let all = commands(&readme, "## Your own network", "### Packets that prove");
+    let all = commands(&readme, "## The same by hand", "### Packets that prove");
     // Bob is not ended before his next start, as the page says that he should
     // be: then the later one goes on all the same.
     let script: String = all.iter().map(|block| by_line(block)).collect();

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use rhumb_wire::Name;
+use rhumb_wire::{Name, PublishedLabel};
 
-use super::{AskedRibs, NodeArguments};
+use super::{AskedRibs, NodeArguments, parse_label};
 use crate::admin::{Admin, USUAL};
 use crate::names::{self, Called};
 use crate::remote::{Remote, parse_address};
@@ -99,6 +99,10 @@ pub struct UpArguments {
     /// the files given
     #[arg(long, value_name = "USER")]
     pub run_as: Option<String>,
+    /// The network that this host has joined and is to be a node of, with its router, key and
+    /// membership [default: the only one, unless a router or a key is given]
+    #[arg(long, value_name = "LABEL", value_parser = parse_label, conflicts_with_all = ["router", "root", "only", "key"])]
+    pub network: Option<PublishedLabel>,
     /// The node.
     #[command(flatten)]
     pub node: NodeArguments,

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use rhumb_node::Admits;
+use rhumb_node::{Admits, RouterChoice};
 use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
@@ -12,8 +12,9 @@ use toml::Spanned;
 use super::tun::RawTun;
 use super::{ConfigFile, Fault, NodeSettings, TunSettings, line_at, refuse};
 use crate::admin::Admin;
-use crate::cli::{CalledPort, Local, UpArguments, parse_called_port, parse_published};
+use crate::cli::{CalledPort, Local, UpArguments, parse_called_port, parse_label, parse_published};
 use crate::failure::{Failure, Outcome};
+use crate::network::{Folder, Joined, Rank};
 use crate::privileges::User;
 use crate::published::publishing::Names;
 use crate::remote::{Remote, parse_address, parse_name};
@@ -37,6 +38,8 @@ pub struct UpSettings {
     pub ribs: Vec<Remote>,
     /// AdCerts of the capsules that it answers for.
     pub ad_certs: Vec<PathBuf>,
+    /// The network that it is a member of, by an invitation.
+    pub network: Option<Joined>,
     /// Whether other commands of this user use it.
     pub commands: bool,
     /// Who it goes on as when everything is open.
@@ -137,6 +140,7 @@ pub(crate) struct RawUp {
     publish: Vec<Spanned<String>>,
     tun: Option<Spanned<RawTun>>,
     ad_certs: Vec<PathBuf>,
+    network: Option<Spanned<String>>,
     serve: Vec<Spanned<RawService>>,
     forward: Vec<Spanned<RawForward>>,
 }
@@ -165,7 +169,8 @@ pub(crate) struct RawForward {
 
 /// The keys of [`RawUp`] and those below it.
 pub(super) const UP_KEYS: &[&str] = &[
-    "proxy", "admin", "commands", "run_as", "rib", "publish", "tun", "ad_certs", "serve", "forward",
+    "proxy", "admin", "commands", "run_as", "rib", "publish", "tun", "ad_certs", "network",
+    "serve", "forward",
 ];
 pub(super) const SERVE_KEYS: &[&str] =
     &["port", "name", "udp", "to", "allow", "allow_domain", "allow_all"];
@@ -185,19 +190,71 @@ impl ConfigFile {
         };
         let proxy = self.parsed(raw.proxy.as_ref(), parse_proxy)?;
         let admin = self.admin(flags.admin.as_ref(), raw.admin.as_ref())?;
+        let network = self.network(flags)?;
+        let mut node = self.node(&flags.node)?;
+        let mut ribs = self.remotes(&[], raw.rib.as_ref())?;
+        if let Some(joined) = &network {
+            node.router = RouterChoice::Fixed(joined.router()?.into());
+            node.key = Some(joined.key());
+            if ribs.is_empty() {
+                ribs.push(joined.rib()?);
+            }
+        }
         Ok(UpSettings {
-            node: self.node(&flags.node)?,
+            node,
             proxy: proxy.unwrap_or(Some(DEFAULT_PROXY)),
             serve: raw.serve.iter().map(|it| self.service(it)).collect::<Outcome<_>>()?,
             forward: raw.forward.iter().map(|it| self.brought(it)).collect::<Outcome<_>>()?,
             publish: self.published(&raw.publish)?,
             tun: raw.tun.as_ref().map(|it| self.tun(it)).transpose()?,
-            ribs: self.remotes(&[], raw.rib.as_ref())?,
+            ribs,
+            network,
             ad_certs: raw.ad_certs.clone(),
             commands: raw.commands.unwrap_or(true),
             run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
             admin: admin.unwrap_or(Admin::Usual),
         })
+    }
+
+    /// The network that is named, or else the only one that this host has joined, where neither
+    /// options nor the file say how to join otherwise.
+    fn network(&self, flags: &UpArguments) -> Outcome<Option<Joined>> {
+        let raw = &self.raw.node;
+        let named = match &flags.network {
+            Some(label) => Some(label.clone()),
+            None => self.parsed(self.raw.up.network.as_ref(), parse_label)?,
+        };
+        let says_how = flags.node.says_how()
+            || raw.router.is_some()
+            || raw.roots.is_some()
+            || raw.only.is_some()
+            || raw.key.is_some();
+        if let Some(label) = named {
+            if says_how {
+                return Err(Failure::setup_text(format!(
+                    "network {label} has its own router and key; leave those of options and [node] out"
+                )));
+            }
+            let found = Joined::find(&Folder::of(&label)?)?;
+            return found.map(Some).ok_or_else(|| {
+                Failure::setup_text(format!(
+                    "this host is in no network that is called {label}: `rhumb network` lists what there is"
+                ))
+            });
+        }
+        if says_how {
+            return Ok(None);
+        }
+        let mut all = Joined::all()?;
+        all.retain(|joined| joined.rank != Rank::Router);
+        if all.len() > 1 {
+            let labels: Vec<&str> = all.iter().map(|it| it.folder.label().as_str()).collect();
+            return Err(Failure::setup_text(format!(
+                "this host is in several networks; say which, --network LABEL or `network` in [up]: {}",
+                labels.join(", ")
+            )));
+        }
+        Ok(all.pop())
     }
 
     fn published(&self, raw: &[Spanned<String>]) -> Outcome<Names> {

@@ -23,6 +23,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::{check_peer, joined_as};
 use rhumb_daemon::names::{self, Book, book};
+use rhumb_daemon::network::{Joined, renewal};
 use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::ports::door::Door;
@@ -45,12 +46,7 @@ use requests::Means;
 
 /// Runs the command.
 pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Outcome {
-    let path = match &settings.node.key {
-        Some(path) => path.clone(),
-        None => key_of_this_host()?,
-    };
-    settings.node.key = Some(path.clone());
-    let identity = key::load(&path, Role::Node)?;
+    let (path, identity) = own(&mut settings)?;
     let ad_certs = offer::ad_certs(&settings.ad_certs, &settings.node, identity.name())?;
     for offered in &settings.serve {
         offer::check_own(offered, identity.name(), &ad_certs)?;
@@ -95,6 +91,10 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
             publisher.iter().for_each(|it| it.report(snapshot));
         };
         helpers.spawn(answer_status(control, node.clone(), shown, add)?);
+        if let Some(joined) = settings.network.clone() {
+            let renewal = renewal::renew(Arc::clone(&asks), joined);
+            helpers.spawn(async { match renewal.await {} });
+        }
         let finder = Finder::start(own, &asked)?;
         hearing.heed(domains);
         let mut parts = begin(&node, opened, (settings, &finder), form).await?;
@@ -104,7 +104,8 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
             parts.spawn(requests::answer(means, counter));
         }
         let _served = offer::serve_capsules(&node, ad_certs).await?;
-        form.print(&Ready { own: node.name(), router, admin, device, resolves });
+        let network = settings.network.as_ref().map(Joined::to_string);
+        form.print(&Ready { own: node.name(), network, router, admin, device, resolves });
         loop {
             tokio::select! {
                 ended = until_ended(&node) => return ended,
@@ -112,6 +113,21 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
             }
         }
     })
+}
+
+/// The node's key file, and what is in it, with a membership of its network that holds.
+fn own(settings: &mut UpSettings) -> Outcome<(PathBuf, Arc<Identity>)> {
+    let path = match &settings.node.key {
+        Some(path) => path.clone(),
+        None => key_of_this_host()?,
+    };
+    settings.node.key = Some(path.clone());
+    let mut identity = key::load(&path, Role::Node)?;
+    if let Some(joined) = &settings.network {
+        renewal::renew_before(&identity, joined)?;
+        identity = key::load(&path, Role::Node)?;
+    }
+    Ok((path, identity))
 }
 
 /// Publishes what the file says, if it does; asks RIBs in the node's own name only if that may be.
@@ -205,6 +221,8 @@ fn key_of_this_host() -> Outcome<PathBuf> {
 
 struct Ready {
     own: Name,
+    /// Of which network, and how it is called there.
+    network: Option<String>,
     router: Option<Name>,
     admin: Option<Admin>,
     device: Option<String>,
@@ -217,6 +235,7 @@ impl Serialize for Ready {
             "ready": true,
             "role": "node",
             "name": self.own.to_string(),
+            "network": self.network,
             "router": self.router.map(|name| name.to_string()),
             "admin": self.admin,
             "ip": self.device.as_ref().map(|_| self.own.address().to_string()),
@@ -230,6 +249,9 @@ impl Serialize for Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ready: this host is {}", self.own)?;
+        if let Some(network) = &self.network {
+            write!(f, ", {network}")?;
+        }
         if let Some(device) = &self.device {
             write!(f, ", {} on {device}", self.own.address())?;
         }

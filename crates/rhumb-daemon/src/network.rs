@@ -1,0 +1,62 @@
+//! Networks that are made and joined by invitations: `rhumb network` and `rhumb join`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `folder` | where the files of a network lie, beside the book of names |
+//! | `created` | a network that was made here: its settings, and who gives what to whom |
+//! | `joined` | a network that this host is a member of: where it is, and how it is called here |
+//! | `ledger` | the keeper's invitations and members, as a file |
+//! | `keeping` | the keeper: whoever shows an invitation is admitted, members are told how it goes on |
+//! | `joining` | the other end: to join, and to ask again while it lasts |
+//! | `removing` | who is taken out of a network |
+//! | `renewal` | a member that stays one, unattended |
+//! | `tally` | what came to a keeper, for `rhumb status` |
+//! | `labels` | what members are called, in the book of names |
+//!
+//! Why codes and proofs are as they are: [decision
+//! 0112](../../../docs/decisions/0112-networks-by-invitation.md).
+
+mod created;
+mod folder;
+mod joined;
+pub mod joining;
+pub mod keeping;
+mod labels;
+pub mod ledger;
+pub mod removing;
+pub mod renewal;
+mod tally;
+
+pub use created::{Created, Making, Part};
+pub use folder::Folder;
+pub use joined::{Joined, resolve};
+pub use ledger::{Ledger, Member, Rank};
+
+use std::time::Duration;
+
+use rhumb_channel::Protocol;
+use rhumb_wire::admission::Admission;
+
+/// What a keeper speaks.
+const AT_KEEPER: Protocol = Protocol {
+    name: PROTOCOL,
+    max_received: Admission::MAX_ASKED_LEN,
+    max_sent: Admission::MAX_TOLD_LEN,
+    max_queue: Admission::MAX_TOLD_LEN,
+};
+/// What joins it speaks.
+const AT_MEMBER: Protocol = Protocol {
+    name: PROTOCOL,
+    max_received: Admission::MAX_TOLD_LEN,
+    max_sent: Admission::MAX_ASKED_LEN,
+    max_queue: Admission::MAX_TOLD_LEN,
+};
+const PROTOCOL: &str = "rhumb-network/1";
+/// Where the router is, unless the maker of a network says; the RIB is at the next port, and the
+/// keeper, over TCP, at the one after that.
+pub const DEFAULT_PORT: u16 = crate::remote::DEFAULT_ROUTER_PORT;
+/// Two weeks: whoever is removed, and whom no router hears of, is a member for no longer; and a
+/// machine that was off for a week is still one.
+const MEMBERSHIP_S: u64 = 14 * 86_400;
+/// A talk is two round trips and a write to disk.
+const TALK_WITHIN: Duration = Duration::from_secs(10);

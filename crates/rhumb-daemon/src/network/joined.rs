@@ -1,0 +1,176 @@
+//! A network that this host is a member of: `member.toml` in its folder, with key and membership
+//! beside it. `rhumb up` goes by it.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use rhumb_trust::invitation::Host;
+use rhumb_wire::{Name, PublishedLabel};
+use serde::{Deserialize, Serialize};
+
+use super::Folder;
+use super::folder::{NODE_KEY, ROUTER_KEY};
+use super::ledger::Rank;
+use crate::failure::{Failure, Outcome};
+use crate::remote::{Remote, parse_name};
+use crate::secret_file;
+
+/// A network, as a member knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// Where its files are.
+    pub folder: Folder,
+    /// What this host is called in it.
+    pub label: PublishedLabel,
+    /// As what it was admitted.
+    pub rank: Rank,
+    /// The trust domain that its members are of.
+    pub domain: Name,
+    /// Where router, RIB and keeper are.
+    pub host: Host,
+    /// The router that carries, and its port.
+    pub router: (Name, u16),
+    /// The directory, and its port.
+    pub rib: (Name, u16),
+    /// Who admits, and its port.
+    pub keeper: (Name, u16),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    version: u32,
+    label: String,
+    role: Rank,
+    domain: String,
+    host: String,
+    router: RawPart,
+    rib: RawPart,
+    keeper: RawPart,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPart {
+    name: String,
+    port: u16,
+}
+
+impl Joined {
+    /// The network in `folder`; none if this host is no member.
+    ///
+    /// # Errors
+    /// When its settings cannot be read.
+    pub fn find(folder: &Folder) -> Outcome<Option<Self>> {
+        let path = folder.file(SETTINGS);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = secret_file::read(&path, "rhumb join CODE")?;
+        let read = Self::parse(folder, &text);
+        let wrong = |problem| Failure::setup_text(format!("file {}: {problem}", path.display()));
+        read.map(Some).map_err(wrong)
+    }
+
+    /// All that there are.
+    ///
+    /// # Errors
+    /// When the settings of one cannot be read.
+    pub fn all() -> Outcome<Vec<Self>> {
+        let found = Folder::all()?.into_iter().map(|folder| Self::find(&folder));
+        found.filter_map(Outcome::transpose).collect()
+    }
+
+    fn parse(folder: &Folder, text: &str) -> Result<Self, String> {
+        let raw: Raw = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        if raw.version != VERSION {
+            return Err(format!("it has version {}, and this rhumb reads {VERSION}", raw.version));
+        }
+        let part = |raw: &RawPart| Ok::<_, String>((parse_name(&raw.name)?, raw.port));
+        let label = raw.label.parse();
+        Ok(Self {
+            folder: folder.clone(),
+            label: label.map_err(|_| format!("`{}` is no label", raw.label))?,
+            rank: raw.role,
+            domain: parse_name(&raw.domain)?,
+            host: Host::parse(&raw.host)?,
+            router: part(&raw.router)?,
+            rib: part(&raw.rib)?,
+            keeper: part(&raw.keeper)?,
+        })
+    }
+
+    pub(super) fn save(&self) -> Outcome {
+        let part = |(name, port): (Name, u16)| RawPart { name: name.to_string(), port };
+        let raw = Raw {
+            version: VERSION,
+            label: self.label.to_string(),
+            role: self.rank,
+            domain: self.domain.to_string(),
+            host: self.host.to_string(),
+            router: part(self.router),
+            rib: part(self.rib),
+            keeper: part(self.keeper),
+        };
+        let text = toml::to_string(&raw).expect("invariant: names and hosts are text");
+        secret_file::create(&self.folder.file(SETTINGS), &format!("{HEAD}{text}"))
+    }
+
+    /// Its key, with the membership beside it.
+    pub fn key(&self) -> PathBuf {
+        self.folder.file(match self.rank {
+            Rank::Router => ROUTER_KEY,
+            Rank::Member | Rank::Keeper => NODE_KEY,
+        })
+    }
+
+    /// The router, where it is now.
+    ///
+    /// # Errors
+    /// When nobody knows the host.
+    pub fn router(&self) -> Outcome<Remote> {
+        self.at(self.router)
+    }
+
+    /// The directory, where it is now.
+    ///
+    /// # Errors
+    /// When nobody knows the host.
+    pub fn rib(&self) -> Outcome<Remote> {
+        self.at(self.rib)
+    }
+
+    fn at(&self, (name, port): (Name, u16)) -> Outcome<Remote> {
+        Ok(Remote { name: Some(name), address: resolve(&self.host, port)? })
+    }
+}
+
+impl fmt::Display for Joined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.label, self.folder.label())
+    }
+}
+
+/// Where a host is now: of several addresses by IPv4, if it has one, as its parts listen.
+///
+/// # Errors
+/// When nobody knows it.
+pub fn resolve(host: &Host, port: u16) -> Outcome<SocketAddr> {
+    if let Host::Address(ip) = host {
+        return Ok(SocketAddr::new(*ip, port));
+    }
+    let found = host.with_port(port).to_socket_addrs().map(Vec::from_iter);
+    let first = |found: &[SocketAddr]| {
+        found.iter().find(|it| it.is_ipv4()).or_else(|| found.first()).copied()
+    };
+    match found.as_deref().map(first) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err(Failure::setup_text(format!("{host} has no address"))),
+        Err(error) => Err(Failure::setup_text(format!("cannot resolve {host}: {error}"))),
+    }
+}
+
+const VERSION: u32 = 1;
+const SETTINGS: &str = "member.toml";
+const HEAD: &str = "# A network that this host is a member of: rhumb up.\n";

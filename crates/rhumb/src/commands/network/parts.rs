@@ -1,0 +1,144 @@
+//! The parts of a network that run at this host, as processes of their own: one that dies is
+//! started again, and takes no other one along.
+//!
+//! Each holds a pipe from us as standard input and ends when it closes (see
+//! [`rhumb_daemon::lifetime`]), so that none outlives us even when we are killed.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rhumb_daemon::failure::{Failure, Outcome};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{sleep, timeout};
+
+/// What the command line of this process says that parts go by, too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passed<'a> {
+    /// The configuration file, which is for this host's node alone.
+    pub(crate) config: Option<&'a Path>,
+    /// The filter of log lines.
+    pub(crate) log: Option<&'a str>,
+    /// Seconds that the civil clock is ahead.
+    pub(crate) clock_offset_s: i64,
+}
+
+/// One part, and how it is started.
+pub(super) struct Part {
+    pub(super) label: &'static str,
+    arguments: Vec<OsString>,
+}
+
+impl Part {
+    /// `rhumb ARGUMENTS`. Its standard error is ours.
+    pub(super) fn new(
+        label: &'static str,
+        passed: &Passed<'_>,
+        config: Option<&Path>,
+        arguments: Vec<OsString>,
+    ) -> Self {
+        let mut all: Vec<OsString> = ["--json", "--with-parent"].map(OsString::from).into();
+        if let Some(config) = config {
+            all.extend(["--config".into(), config.into()]);
+        }
+        if let Some(log) = passed.log {
+            all.extend(["--log".into(), log.into()]);
+        }
+        if passed.clock_offset_s != 0 {
+            all.push(format!("--clock-offset-s={}", passed.clock_offset_s).into());
+        }
+        all.extend(arguments);
+        Self { label, arguments: all }
+    }
+
+    /// Keeps it running until `stop` says so. `ready` is told when it is the first time that it can
+    /// be used; if it ends before that, so does this.
+    pub(super) async fn keep(
+        self,
+        mut stop: watch::Receiver<bool>,
+        ready: oneshot::Sender<()>,
+    ) -> Outcome {
+        let mut ready = Some(ready);
+        let mut pause = LEAST_PAUSE;
+        loop {
+            let mut child = self.start()?;
+            let lived = tokio::select! {
+                lived = self.watch(&mut child, &mut ready) => lived,
+                () = told(&mut stop) => {
+                    end(child).await;
+                    return Ok(());
+                }
+            };
+            if ready.is_some() {
+                return Err(Failure::setup_text(format!(
+                    "the {} of the network does not start; the line before says why",
+                    self.label
+                )));
+            }
+            pause = if lived { LEAST_PAUSE } else { (pause * 2).min(MOST_PAUSE) };
+            tracing::error!(part = self.label, ?pause, "a part has ended; it is started again");
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = told(&mut stop) => return Ok(()),
+            }
+        }
+    }
+
+    fn start(&self) -> Outcome<Child> {
+        let program = std::env::current_exe().map_err(Failure::operation)?;
+        let mut command = Command::new(program);
+        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.kill_on_drop(true).spawn().map_err(Failure::operation)
+    }
+
+    /// Until it has ended: whether it could be used meanwhile.
+    async fn watch(&self, child: &mut Child, ready: &mut Option<oneshot::Sender<()>>) -> bool {
+        let mut lived = false;
+        if let Some(output) = child.stdout.take() {
+            let mut lines = BufReader::new(output).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if is_ready(&line) {
+                    lived = true;
+                    // Nobody waits if everything is to end.
+                    let _ = ready.take().map(|ready| ready.send(()));
+                }
+            }
+        }
+        let _ = child.wait().await;
+        lived
+    }
+}
+
+fn is_ready(line: &str) -> bool {
+    let told: Result<Value, _> = serde_json::from_str(line);
+    // A node says so of each of its parts, and of itself last.
+    told.is_ok_and(|told| {
+        told["ready"] == true
+            && ["router", "rib", "keeper", "node"].iter().any(|role| told["role"] == *role)
+    })
+}
+
+/// Waits until all is to end.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|is_over| *is_over).await;
+}
+
+/// Asks a process to end, and has it end.
+async fn end(mut child: Child) {
+    drop(child.stdin.take());
+    if timeout(GRACE, child.wait()).await.is_err() {
+        let _ = child.start_kill();
+        let _ = child.wait().await;
+    }
+}
+
+/// A part that dies once is missed for no longer than this.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+/// One that cannot start is no load, and its reason does not fill the log.
+const MOST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a part may take to say goodbye.
+const GRACE: Duration = Duration::from_secs(3);
