@@ -212,6 +212,7 @@ fn of_all_who_come_at_once_one_is_admitted_and_a_lost_answer_is_no_lost_code() {
     assert_eq!(answers.iter().filter(|it| **it == used).count(), 7, "{answers:?}");
     // A keeper that is killed knows it, and answers the one as before.
     running.kill();
+    assert_eq!(keeper.place.processes_left(), Vec::<u32>::new());
     let _running = keeper.run();
     let again = runtime.block_on(async {
         let mut again = Vec::new();

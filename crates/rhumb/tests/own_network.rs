@@ -49,7 +49,9 @@ fn a_network_is_made_run_and_joined_without_a_file_or_a_name() {
     assert!(listed.contains("home") && listed.contains("member alice"), "{listed}");
     let removed = keeper.place.run(&["network", "remove", "alice"]);
     assert_eq!(removed.code, 0, "{}{}", removed.output, removed.errors);
-    wait_for("alice is out", || ping(&bob, "alice") != 0);
+    let (code, said) = node.end_by_itself();
+    assert!(code == 1 && said.contains("this host was removed from home"), "{code} {said}");
+    assert_ne!(ping(&bob, "alice"), 0);
     let called = keeper.place.run(&["name"]).output;
     assert!(called.contains("bob") && !called.contains("alice"), "{called}");
     keeper.place.run(&["network", "remove", "host"]).is_refused_with(&["this host itself"]);
@@ -59,7 +61,6 @@ fn a_network_is_made_run_and_joined_without_a_file_or_a_name() {
     assert_eq!(again.code, 0, "{}", again.errors);
     assert_eq!(keeper.members(), ["alice", "bob", "host"]);
     assert_eq!(ping(&bob, "host"), 0);
-    drop(node);
     // Nothing outlives what was run.
     drop(server);
     running.nudge("TERM");
@@ -137,6 +138,7 @@ fn memberships_are_given_again_unattended() {
     let code = run(&keeper.place, &["network", "invite", "--as", "alice"]);
     run(&alice, &["join", code["code"].as_str().unwrap()]);
     drop(running);
+    assert_eq!(keeper.place.processes_left(), Vec::<u32>::new());
     let at = |place: &Place, file: &str| {
         let path = place.path(&format!(".local/share/rhumb/networks/home/{file}"));
         Membership::load(&path).unwrap().not_after_s()

@@ -2,12 +2,12 @@
 //! network is, has another membership given in the last half of the one it shows, and learns what
 //! new members are called.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_trust::Identity;
 use rhumb_wire::PublishedLabel;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::created::{is_half_over, put};
@@ -37,14 +37,15 @@ pub fn renew_before(identity: &Arc<Identity>, joined: &Joined) -> Outcome {
     }
 }
 
-/// Asks for as long as the node runs. Ends never.
-pub async fn renew(identity: Arc<Identity>, joined: Joined) -> Infallible {
+/// Asks for as long as this host is a member, and says why if it is one no longer. `lost` is told
+/// when no router lets it in: then the keeper is asked at once.
+pub async fn renew(identity: Arc<Identity>, joined: Joined, lost: Arc<Notify>) -> Failure {
     let mut said: Option<String> = None;
     loop {
         let (problem, pause) = match ask(&identity, &joined).await {
             Ok(Told::Known(unknown)) if unknown.is_empty() => (None, ASK_EVERY),
             Ok(Told::Known(unknown)) => (Some(moved(&joined, &unknown)), ASK_EVERY),
-            Ok(Told::NoMember) => (Some(no_member(&joined)), ASK_EVERY),
+            Ok(Told::NoMember) => return Failure::operation_text(no_member(&joined)),
             Err(failure) => {
                 tracing::debug!(%failure, "the keeper does not answer");
                 // Somebody has to look only if it lasts.
@@ -56,7 +57,10 @@ pub async fn renew(identity: Arc<Identity>, joined: Joined) -> Infallible {
             tracing::warn!("{problem}");
         }
         said = problem;
-        sleep(pause).await;
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = lost.notified() => sleep(LEAST_PAUSE).await,
+        }
     }
 }
 
@@ -101,5 +105,7 @@ fn no_member(joined: &Joined) -> String {
 
 /// Until a new member's label is known; a handshake costs the keeper a millisecond.
 const ASK_EVERY: Duration = Duration::from_secs(300);
+/// A router that is started again is back before, and nobody asks twice in it.
+const LEAST_PAUSE: Duration = Duration::from_secs(2);
 /// Soon enough for who was off for a week.
 const TRY_AGAIN: Duration = Duration::from_secs(30);

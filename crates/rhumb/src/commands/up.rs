@@ -40,6 +40,7 @@ use rhumb_trust::Identity;
 use rhumb_wire::{Name, Role};
 use serde::Serialize;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use requests::Means;
@@ -91,10 +92,6 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
             publisher.iter().for_each(|it| it.report(snapshot));
         };
         helpers.spawn(answer_status(control, node.clone(), shown, add)?);
-        if let Some(joined) = settings.network.clone() {
-            let renewal = renewal::renew(Arc::clone(&asks), joined);
-            helpers.spawn(async { match renewal.await {} });
-        }
         let finder = Finder::start(own, &asked)?;
         hearing.heed(domains);
         let mut parts = begin(&node, opened, (settings, &finder), form).await?;
@@ -102,6 +99,9 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
             let (node, belonging, receiver) = (node.clone(), member_of, Arc::default());
             let means = Means { node, hearing, finder, belonging, receiver, form };
             parts.spawn(requests::answer(means, counter));
+        }
+        if let Some(joined) = settings.network.clone() {
+            parts.spawn(stay(node.clone(), Arc::clone(&asks), joined));
         }
         let _served = offer::serve_capsules(&node, ad_certs).await?;
         let network = settings.network.as_ref().map(Joined::to_string);
@@ -113,6 +113,25 @@ pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Ou
             }
         }
     })
+}
+
+/// Sees to it that this host stays a member of its network, and ends when it is one no longer.
+async fn stay(node: Node, identity: Arc<Identity>, joined: Joined) -> Outcome {
+    let lost = Arc::new(Notify::new());
+    let renewal = renewal::renew(identity, joined, Arc::clone(&lost));
+    let mut standing = node.watch();
+    let watch = async {
+        while let Some(now) = standing.changed().await {
+            if now.router.is_none() {
+                lost.notify_one();
+            }
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        failure = renewal => Err(failure),
+        never = watch => never,
+    }
 }
 
 /// The node's key file, and what is in it, with a membership of its network that holds.

@@ -3,6 +3,7 @@
 //! again if it cannot. At a host that has joined as a router it is the router.
 
 use std::fmt;
+use std::sync::Arc;
 
 use rhumb_daemon::cli::NetworkRunArguments;
 use rhumb_daemon::failure::{Failure, Outcome};
@@ -43,7 +44,8 @@ pub(super) fn run(
     let is_member = Joined::find(&created.folder)?.is_some();
     let node = (is_member && !arguments.no_node).then(|| plan::node(&created, passed));
     let ready = |has_node| Ready::of_all(&created, has_node);
-    until_told(with_parent, needed, node, |has_node| form.print(&ready(has_node)))
+    let for_ever = std::future::pending();
+    until_told(with_parent, (needed, node), for_ever, |has_node| form.print(&ready(has_node)))
 }
 
 /// Runs the router that this host has joined as, and sees to it that it stays a member.
@@ -60,13 +62,9 @@ fn carry(
     let network = joined.folder.label().clone();
     let host = arguments.address.as_ref().map(Host::to_string);
     let ready = Carries { network, host, port };
-    let renewal = (identity, joined.clone());
-    let begin = move |_| {
-        form.print(&ready);
-        let (identity, joined) = renewal.clone();
-        tokio::spawn(renewal::renew(identity, joined));
-    };
-    until_told(with_parent, vec![router], None, begin)
+    // What the router's sessions are is for the router to know: the keeper is asked by the clock.
+    let membership = renewal::renew(identity, joined.clone(), Arc::default());
+    until_told(with_parent, (vec![router], None), membership, |_| form.print(&ready))
 }
 
 /// The network that this host has joined as a router, if it is that which is meant.
@@ -79,11 +77,12 @@ fn joined_as_router(label: Option<&PublishedLabel>) -> Outcome<Option<Joined>> {
     Ok(if all.len() == 1 { all.pop() } else { None })
 }
 
-/// Starts all parts, says so, and keeps them until this process is told to end.
+/// Starts all parts, says so, and keeps them until this process is told to end, or what is beside
+/// them says why it has to.
 fn until_told(
     with_parent: bool,
-    needed: Vec<Part>,
-    node: Option<Part>,
+    (needed, node): (Vec<Part>, Option<Part>),
+    beside: impl Future<Output = Failure>,
     say: impl FnOnce(bool),
 ) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -94,7 +93,10 @@ fn until_told(
         let work = async {
             let has_node = begin(&mut parts, &stopped, needed, node).await?;
             say(has_node);
-            Err(first_failure(&mut parts).await)
+            tokio::select! {
+                failure = first_failure(&mut parts) => Err(failure),
+                failure = beside => Err(failure),
+            }
         };
         let outcome = tokio::select! {
             outcome = work => outcome,
