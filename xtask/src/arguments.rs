@@ -18,7 +18,7 @@ usage: cargo xtask TASK
         Runs the bench target NAME of whichever crate has it, or a part of it; without NAME, lists them.
   aarch64 [--again]
         Builds for aarch64 and runs under qemu-user more than `test` does: the tests of rhumb-wire and
-        rhumb-link, too, and the program. Takes TIME on two cores from nothing.
+        rhumb-link, too, and the program. From nothing that takes half an hour on two cores.
   upgrade REVISION
         Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
         the present one, in which each process is replaced by one of the other version.

@@ -37,14 +37,6 @@ impl Form {
             Self::Labels => LabelledHeader::LEN,
         }
     }
-
-    #[allow(dead_code, reason = "for the bench of the switch")]
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Names => "names",
-            Self::Labels => "labels",
-        }
-    }
 }
 
 /// A node with one session, to the switch.
@@ -254,17 +246,9 @@ impl Member {
     /// Joins for one more name, which gives its word for it; to be sent by [`Member::transmit`].
     pub(crate) fn serve(&mut self, now: Now) -> Name {
         let owner = identity(Role::Capsule, now);
-        let name = owner.name();
-        self.take_over(&owner, 1, now);
-        self.served.push(owner);
-        name
-    }
-
-    /// Joins for a name by its owner's word of this number, as [`Member::serve`].
-    pub(crate) fn take_over(&mut self, owner: &Identity, sequence: u64, now: Now) {
         let window = Window::starting(now.unix_s(), LEASE_S);
         let statement = Statement::Service { server: self.name(), several: false };
-        let word = owner.certify(statement, sequence, window).expect("a signature");
+        let word = owner.certify(statement, 1, window).expect("a signature");
         let mut metadata = Vec::new();
         Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
         let mut pdu = Vec::new();
@@ -272,14 +256,9 @@ impl Member {
             .emit(&metadata, &[word, self.route(now)], &mut pdu)
             .expect("two certificates fit");
         self.answers.push(pdu);
-    }
-
-    /// Whether a datagram of the switch says that it carries for a name from now on.
-    #[allow(dead_code, reason = "for the bench of the switch")]
-    pub(crate) fn is_accepted(&mut self, datagram: &mut [u8], now: Now) -> bool {
-        let plaintext = self.open(datagram, now);
-        let frame = plaintext.and_then(|range| Frame::parse(&datagram[range]).ok());
-        matches!(frame, Some(Frame::Full(pdu)) if pdu.action() == Action::Accept)
+        let name = owner.name();
+        self.served.push(owner);
+        name
     }
 
     fn route(&self, now: Now) -> Certificate {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{changes, fast_path, memory, misses, sockets};
+use crate::member::Form;
+use crate::{fast_path, memory, misses, sockets};
 
 /// All that one run showed.
 #[derive(Default)]
@@ -10,7 +11,6 @@ pub(crate) struct Report {
     pub(crate) conditions: Map<String, Value>,
     pub(crate) memory: Vec<memory::Row>,
     pub(crate) misses: Vec<misses::Row>,
-    pub(crate) changes: Vec<changes::Row>,
     pub(crate) fast_path: Option<fast_path::Results>,
     pub(crate) sockets: Option<sockets::Results>,
     /// Whether the path is one that the socket targets are about.
@@ -43,7 +43,6 @@ impl Report {
         let mut targets: Vec<Target> = self.memory.iter().map(memory_target).collect();
         targets.extend(self.memory.iter().map(names_target));
         targets.extend(misses_targets(&self.misses));
-        targets.extend(self.changes.iter().map(changes_target));
         targets.extend(self.fast_path.as_ref().map(workers_target));
         let mut left_out = Map::new();
         let Some(sockets) = &self.sockets else { return (targets, left_out) };
@@ -111,7 +110,6 @@ impl Report {
             "conditions": conditions,
             "memory_ns_per_datagram": memory,
             "misses": misses,
-            "changes": self.changes.iter().map(changes::Row::json).collect::<Vec<_>>(),
             "workers": self.fast_path.as_ref().map(fast_path::Results::json),
             "udp": sockets,
             "targets": targets,
@@ -128,9 +126,6 @@ impl Report {
         }
         if !self.misses.is_empty() {
             print_misses(&self.misses);
-        }
-        if !self.changes.is_empty() {
-            print_changes(&self.changes);
         }
         if let Some(fast_path) = &self.fast_path {
             fast_path.print_text();
@@ -151,13 +146,13 @@ impl Report {
 }
 
 fn memory_target(row: &memory::Row) -> Target {
-    let name = format!("memory_{}_{}", row.form.name(), row.payload);
+    let name = format!("memory_{}_{}", name_of(row.form), row.payload);
     Target { name, value: row.one.ratio, at_least: OF_BARE_MEMORY, at_most: false, unit: "" }
 }
 
 /// A million names in the table against a thousand, between as many sessions.
 fn names_target(row: &memory::Row) -> Target {
-    let name = format!("million_names_{}_{}", row.form.name(), row.payload);
+    let name = format!("million_names_{}_{}", name_of(row.form), row.payload);
     let (value, at_least) = (row.of_thousand, MILLION_NAMES);
     Target { name, value, at_least, at_most: true, unit: "" }
 }
@@ -176,15 +171,16 @@ fn misses_targets(rows: &[misses::Row]) -> Vec<Target> {
     payloads.iter().flat_map(|&payload| kinds.map(|kind| target(payload, kind))).collect()
 }
 
-/// What is left for known flows beside changes of other names' routes.
-fn changes_target(row: &changes::Row) -> Target {
-    let name = format!("changes_{}_{}", row.form.name(), row.payload);
-    Target { name, value: row.kept, at_least: OF_QUIET, at_most: false, unit: "" }
-}
-
 fn workers_target(results: &fast_path::Results) -> Target {
     let (name, value) = ("two_workers_cpu".to_owned(), results.two.ratio);
     Target { name, value, at_least: TWO_WORKERS_CPU, at_most: true, unit: "" }
+}
+
+fn name_of(form: Form) -> &'static str {
+    match form {
+        Form::Labels => "labels",
+        Form::Names => "names",
+    }
 }
 
 fn print_memory(rows: &[memory::Row]) {
@@ -199,7 +195,7 @@ fn print_memory(rows: &[memory::Row]) {
         let cipher_off = row.cipher_off.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
         println!(
             "{:<7} {:>7} | {:>5.0} {:>6.0} {:>5.2} {cipher_off:>11}   | {:>6.0} {:>6.0} {:>8.2} | {:>5.0} {:>6.0} {:>5.2}",
-            row.form.name(),
+            name_of(row.form),
             row.payload,
             row.one.bare,
             row.one.switch,
@@ -226,21 +222,6 @@ fn print_misses(rows: &[misses::Row]) {
             new.of_share,
             same.of_share,
             row.bare.of_share,
-        );
-    }
-}
-
-fn print_changes(rows: &[changes::Row]) {
-    println!("\nknown flows beside 10,000 changes of routes a second, ns per datagram");
-    println!("form    payload  quiet  changing  rate of quiet");
-    for row in rows {
-        println!(
-            "{:<7} {:>7} {:>6.0} {:>9.0} {:>14.2}",
-            row.form.name(),
-            row.payload,
-            row.quiet_ns,
-            row.changing_ns,
-            row.kept,
         );
     }
 }
@@ -275,7 +256,7 @@ fn memory_json(row: &memory::Row) -> Value {
         })
     };
     json!({
-        "form": row.form.name(),
+        "form": name_of(row.form),
         "payload": row.payload,
         "one_flow": pairing(&row.one),
         "one_flow_cipher_off": row.cipher_off.map(rounded),
@@ -310,8 +291,6 @@ const OF_BARE_MEMORY: f64 = 0.85;
 const MILLION_NAMES: f64 = 1.15;
 /// The rate of known names beside misses, in terms of their share of the full rate.
 const OF_SHARE: f64 = 0.95;
-/// The rate of known flows beside changes, in terms of that without.
-const OF_QUIET: f64 = 0.9;
 /// CPU time per datagram of a worker beside another, in terms of the same worker's alone.
 const TWO_WORKERS_CPU: f64 = 1.05;
 /// The switch's rate on sockets, in terms of the forwarder's that opens and seals.
