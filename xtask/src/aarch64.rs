@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::arguments::TestOptions;
 use crate::metadata::{self, Metadata, cargo};
 use crate::packages;
 use crate::passed::Passed;
@@ -22,9 +23,9 @@ use crate::programs::{self, Program};
 use crate::report::{Outcome, Report};
 
 /// As a part of all tests: the crates whose code has something of its own for such processors.
-pub(crate) fn step(root: &Path, target_directory: &Path, again: bool) -> Outcome {
-    match Workshop::find(root, target_directory) {
-        Ok(workshop) => workshop.test_own(again),
+pub(crate) fn step(root: &Path, target_directory: &Path, options: &TestOptions) -> Outcome {
+    match Workshop::prepare(root, target_directory, options.install) {
+        Ok(workshop) => workshop.test_own(options.again),
         Err(problem) => Outcome::skipped(format!("aarch64: {problem}")),
     }
 }
@@ -33,8 +34,7 @@ pub(crate) fn step(root: &Path, target_directory: &Path, again: bool) -> Outcome
 pub(crate) fn run(root: &Path, again: bool) -> bool {
     let mut report = Report::default();
     let metadata = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
-    packages::prepare_for_aarch64(true);
-    match metadata.and_then(|it| Workshop::find(root, &it.target_directory)) {
+    match metadata.and_then(|it| Workshop::prepare(root, &it.target_directory, true)) {
         Ok(workshop) => {
             report.step("own code", || workshop.test_own(again));
             report.step("tests", || workshop.test(&OTHERS, again));
@@ -55,16 +55,30 @@ struct Workshop {
 }
 
 impl Workshop {
+    /// Installs what is missing if it may.
+    ///
+    /// # Errors
+    /// With what is missing still.
+    fn prepare(root: &Path, target_directory: &Path, may_install: bool) -> Result<Self, String> {
+        if cfg!(target_arch = "aarch64") {
+            return Err("this processor is one, so the other tests are these".to_owned());
+        }
+        Self::find(root, target_directory).or_else(|_| {
+            packages::prepare_for_aarch64(may_install);
+            Self::find(root, target_directory)
+        })
+    }
+
     /// # Errors
     /// With what is missing.
     fn find(root: &Path, target_directory: &Path) -> Result<Self, String> {
-        if metadata::host_triple()?.starts_with("aarch64") {
-            return Err("this processor is one, so the other tests are these".to_owned());
-        }
         for (program, package) in [(LINKER, "gcc-aarch64-linux-gnu"), (EMULATOR, "qemu-user")] {
             if !process::is_installed(program) {
                 return Err(format!("no `{program}` (Debian package {package})"));
             }
+        }
+        if !Path::new(LIBRARIES).join("include/stdio.h").is_file() {
+            return Err("no C library (Debian package libc6-dev-arm64-cross)".to_owned());
         }
         let compilers = ["rustc", packages::COMPILER_OF_DEBIAN].map(PathBuf::from);
         let compiler = compilers.into_iter().find(|it| is_for_aarch64(it)).ok_or(NO_COMPILER)?;

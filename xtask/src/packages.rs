@@ -79,7 +79,7 @@ pub(crate) fn prepare_for_aarch64(may_install: bool) {
     if missing.is_empty() || !may_install || !is_root() || !process::is_installed("apt-get") {
         return;
     }
-    println!("installing {} (--no-install prevents it)", missing.join(" "));
+    println!("installing {}, for aarch64", missing.join(" "));
     // By themselves, since not every release of Debian has them all.
     let installed = run("dpkg", &["--add-architecture", "arm64"]).and_then(|()| install(&missing));
     if let Err(problem) = installed {

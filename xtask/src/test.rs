@@ -42,8 +42,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
         report.step("demo", || demo::run(root, &target_directory));
         report.step("pictures", || pictures::step(root, &target_directory));
         report.step("instructions", || instructions::run(root));
-        packages::prepare_for_aarch64(options.install);
-        report.step("aarch64", || aarch64::step(root, &target_directory, options.again));
+        report.step("aarch64", || aarch64::step(root, &target_directory, options));
     }
     println!("{}", report.summary());
     report.succeeded()
