@@ -3,16 +3,20 @@
 
 use crate::{Backend, Record};
 
-/// There are none.
+/// None is ever made. Not an `enum` without variants, or whoever uses it would be told that what
+/// stands behind is never reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {}
+#[allow(dead_code, reason = "never made, as it says")]
+pub(crate) struct Width(());
 
 /// There are none.
 pub(crate) enum Tables {}
 
 impl Tables {
-    pub(crate) fn new(width: Width, _: &[u8]) -> Box<Self> {
-        match width {}
+    /// # Panics
+    /// Always.
+    pub(crate) fn new(_: Width, _: &[u8]) -> Box<Self> {
+        panic!("there are tables only where there is a width")
     }
 
     pub(crate) fn width(&self) -> Width {
@@ -38,14 +42,14 @@ impl Width {
     }
 
     pub(crate) fn backend(self) -> Backend {
-        match self {}
+        Backend::Library
     }
 
     pub(crate) fn is_possible(self) -> bool {
-        match self {}
+        false
     }
 
     pub(crate) fn lanes(self) -> usize {
-        match self {}
+        1
     }
 }
