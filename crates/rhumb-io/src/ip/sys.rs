@@ -322,7 +322,8 @@ pub(super) fn open_tun(
         check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) })?;
     }
     let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
-    let name: Vec<u8> = name.map(|byte| byte.cast_unsigned()).collect();
+    // Characters of C have a sign on some processors, and none on others.
+    let name: Vec<u8> = name.map(|byte| *byte as u8).collect();
     Ok((file, String::from_utf8_lossy(&name).into_owned()))
 }
 
