@@ -10,8 +10,9 @@
 //!
 //! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of
 //! it; `fast_path` does 2 alone, `misses` does 4 alone, `million` 1 at the smallest size or at
-//! `--payload=N`; `figures` prints the series behind the paper's figures instead. Takes about two minutes, builds excluded,
-//! and two gigabytes of memory for twice a million flows. The paths over veth pairs need root.
+//! `--payload=N`; `figures` prints the series behind the paper's figures instead. Takes about two
+//! minutes, builds excluded, and two gigabytes of memory for twice a million flows. The paths over
+//! veth pairs need root.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod bare;
