@@ -36,7 +36,9 @@ fn attempt_failed(attempt: &RequestAttemptError) -> fn(Box<dyn Error + Send + Sy
         | A::UnableToAllocStreamId => |_| RibError::Overloaded,
         // A node that asks for passwords asks other nodes about users, and tells it so where they
         // do not answer.
-        A::DbError(DbError::Unauthorized, text) if text.contains("Unable to perform") => {
+        A::DbError(DbError::AuthenticationError | DbError::Unauthorized, text)
+            if text.contains(NOT_ANSWERED) =>
+        {
             |source| RibError::StoreTooSlow { source }
         }
         A::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
@@ -51,13 +53,37 @@ pub(crate) fn not_connected(address: &CqlAddress, error: NewSessionError) -> Rib
     let text = error.to_string();
     let source = Box::new(error);
     // The driver tells it in words alone: each node refuses on its own connection.
-    match text.contains("Authentication") || text.contains("authentication") {
-        true => RibError::StoreRefusesUser { source },
-        false => RibError::StoreUnreachable { nodes: address.nodes().join(","), source },
+    if text.contains(NOT_ANSWERED) {
+        RibError::StoreTooSlow { source }
+    } else if text.contains("Authentication") || text.contains("authentication") {
+        RibError::StoreRefusesUser { source }
+    } else {
+        RibError::StoreUnreachable { nodes: address.nodes().join(","), source }
     }
 }
 
 /// Anything else that should not be.
 pub(crate) fn other(error: impl Error + Send + Sync + 'static) -> RibError {
     RibError::StoreFailed { source: Box::new(error) }
+}
+
+/// What nodes say first where others that know about users do not answer in time.
+const NOT_ANSWERED: &str = "Unable to perform";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> RequestAttemptError {
+        RequestAttemptError::DbError(DbError::AuthenticationError, text.to_owned())
+    }
+
+    #[test]
+    fn a_node_that_cannot_ask_about_a_user_has_not_refused_him() {
+        let slow = "Unable to perform authentication: Operation timed out";
+        let refused = "Provided username rhumb and/or password are incorrect";
+        let of = |text| failed(ExecutionError::LastAttemptError(said(text)));
+        assert!(matches!(of(slow), RibError::StoreTooSlow { .. }));
+        assert!(matches!(of(refused), RibError::StoreRefusesUser { .. }));
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rhumb_cql::Cluster;
@@ -33,14 +33,21 @@ pub(crate) struct Published {
 }
 
 impl Load {
-    /// Publishers through two servers, each of some names, ever newer.
+    /// Publishers through two servers, each of some names, ever newer. It has begun when each of
+    /// them was acknowledged something, which takes a busy machine seconds.
     pub(crate) async fn begin(cluster: &Cassandra) -> Self {
-        let ends = Arc::new(AtomicBool::new(false));
+        let (ends, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let mut publishers = JoinSet::new();
         for server in [connect(cluster).await, connect(cluster).await] {
             for _ in 0..4 {
-                publishers.spawn(publish(server.clone(), ends.clone()));
+                publishers.spawn(publish(server.clone(), ends.clone(), begun.clone()));
             }
+        }
+        for _ in 0..MOST_WAITS {
+            if begun.load(Ordering::Relaxed) == publishers.len() {
+                break;
+            }
+            sleep(Duration::from_millis(100)).await;
         }
         Self { ends, publishers }
     }
@@ -57,7 +64,7 @@ impl Load {
     }
 }
 
-async fn publish(server: Cluster, ends: Arc<AtomicBool>) -> Published {
+async fn publish(server: Cluster, ends: Arc<AtomicBool>, begun: Arc<AtomicUsize>) -> Published {
     let holders: Vec<Holder> = (0..5).map(|_| Holder::new()).collect();
     let mut published = Published::default();
     let mut sequence = 0;
@@ -67,6 +74,9 @@ async fn publish(server: Cluster, ends: Arc<AtomicBool>) -> Published {
         match server.commit(&changes).await {
             Ok(hidden) => {
                 assert_eq!(hidden, [], "each is newer than the one before");
+                if published.acknowledged.is_empty() {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                }
                 let names = holders.iter().map(|it| (it.name(), sequence));
                 published.acknowledged.extend(names);
             }
@@ -180,7 +190,7 @@ impl Load {
     fn begin_with(server: &Cluster) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let mut publishers = JoinSet::new();
-        publishers.spawn(publish(server.clone(), ends.clone()));
+        publishers.spawn(publish(server.clone(), ends.clone(), Arc::default()));
         Self { ends, publishers }
     }
 }
@@ -227,6 +237,8 @@ fn a_node_without_room_costs_no_answer_and_nothing_that_was_stored() {
 }
 
 const FILLER: &str = "filler";
+/// A minute of tenths of seconds; then the test says what was acknowledged.
+const MOST_WAITS: usize = 600;
 
 impl Load {
     /// So much that logs of commits fill up.
