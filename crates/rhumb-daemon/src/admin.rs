@@ -83,6 +83,11 @@ impl Admin {
         }
     }
 
+    /// The sockets at the usual place at which a daemon of this user answers.
+    pub fn all() -> Vec<Self> {
+        sockets(&usual_folder()).into_iter().map(Self::Socket).collect()
+    }
+
     /// Sends a request and returns all of the answer.
     pub(crate) fn ask(&self, path: &str, deadline: Duration) -> io::Result<String> {
         match self {

@@ -126,11 +126,7 @@ impl Belonging {
             "rights": membership.rights().names().collect::<Vec<_>>(),
             "limits": (limits != Limits::NONE).then(|| words::limits_as_json(&limits)),
             "expires_in_s": left_s,
-            "warning": match Nearness::of(membership, now_s) {
-                Nearness::Far => None,
-                Nearness::Soon => Some("it ends soon: ask the domain for another"),
-                Nearness::Over => Some("it is over: ask the domain for another"),
-            },
+            "warning": warning(membership, now_s),
         });
     }
 
@@ -222,6 +218,15 @@ impl Nearness {
             Some(left_s) if left_s < (given_s / 10).min(SOON_S) => Self::Soon,
             Some(_) => Self::Far,
         }
+    }
+}
+
+/// What is to be done about how near the end of a membership is, if anything.
+pub fn warning(membership: &Membership, now_s: u64) -> Option<&'static str> {
+    match Nearness::of(membership, now_s) {
+        Nearness::Far => None,
+        Nearness::Soon => Some("it ends soon: ask the domain for another"),
+        Nearness::Over => Some("it is over: ask the domain for another"),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod access;
 mod capability;
+mod doctor;
 mod domain;
 mod exchange;
 mod group;
@@ -36,6 +37,7 @@ pub use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
 };
+pub use doctor::DoctorArguments;
 pub use domain::{
     AdmitArguments, BorderArguments, CarryArguments, CreateArguments, DomainArguments,
     DomainCommand, ListArguments, RemoveArguments, RenewArguments, Right, RoutesArguments,
@@ -150,6 +152,9 @@ pub enum Command {
     Trace(TraceArguments),
     /// Show what a running RIB, router, key server or waypoint is doing
     Status(StatusArguments),
+    /// Find out what is wrong with what this host has: files, clock, router, RIB, keeper, ports and
+    /// running daemons; and say what to do
+    Doctor(DoctorArguments),
     /// Say what a name may do at a running router, and why, or what it lacks
     Why(WhyArguments),
     /// Run a key server: gives Platypus keys to principals over DNS, and takes them back

@@ -16,6 +16,7 @@ mod rib;
 mod seat;
 #[cfg(target_os = "linux")]
 mod stamp;
+mod survey;
 mod tun;
 mod up;
 pub(crate) mod value;
@@ -62,6 +63,7 @@ pub(crate) use rib::RibLimits;
 pub use seat::SeatSettings;
 #[cfg(target_os = "linux")]
 pub use stamp::{StampDaemonSettings, StampSettings};
+pub use survey::{Listens, Survey};
 pub use tun::TunSettings;
 pub use up::{Allowed, Brought, OfferedPort, UpSettings};
 use value::{Fault, RawNames, RawWorkers, line_at};
@@ -408,7 +410,7 @@ impl ConfigFile {
 
     /// The admin address in the file, the router's before the RIB's, and that before the key
     /// server's, the waypoint's and the receiver's.
-    pub(crate) fn any_admin(&self) -> Outcome<Option<Admin>> {
+    pub fn any_admin(&self) -> Outcome<Option<Admin>> {
         let raw = &self.raw;
         let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
         let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());

@@ -24,8 +24,8 @@ use tokio::sync::Notify;
 use crate::admin::Admin;
 use crate::failure::{Failure, Outcome};
 
-pub use control::Control;
 pub(crate) use control::bind_socket;
+pub use control::{Control, VERSION};
 pub use copies::WriteCopy;
 pub use hangup::{Hangup, Terminal};
 pub use rules::RulesFollower;

@@ -6,5 +6,5 @@ mod session;
 mod telling;
 
 pub use directory::{Directory, Found, SaidOfNames};
-pub use session::{Received, Session};
+pub use session::{Received, Session, Way, Ways};
 pub use telling::{Told, tell_removal};

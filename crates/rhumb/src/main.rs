@@ -41,7 +41,13 @@ fn main() -> ExitCode {
 
 fn run(line: &CommandLine) -> Outcome<ExitCode> {
     let form = Form::from_flag(line.json);
-    let file = ConfigFile::find(line.config.as_deref())?;
+    let file = match (ConfigFile::find(line.config.as_deref()), &line.command) {
+        // It looks at the rest, too.
+        (Err(failure), Command::Doctor(it)) => {
+            return commands::doctor::run(it, Err(failure), form);
+        }
+        (found, _) => found?,
+    };
     start_log(line.log.as_deref(), &file)?;
     if let Some(choice) = line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? {
         use_cipher(choice)?;
@@ -100,6 +106,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Status(arguments) => {
             commands::status::run(arguments.admin.clone(), arguments.flows, &file, form)
         }
+        Command::Doctor(it) => return commands::doctor::run(it, Ok(file), form),
         Command::Why(arguments) => commands::why::run(arguments, &file, form),
         #[cfg(target_os = "linux")]
         Command::Stamp(arguments) => {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use rhumb_io::Wake;
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::copies::{Copies, WriteCopy};
@@ -78,11 +79,14 @@ impl Control {
         self.copies.offer(write);
     }
 
-    /// Answers the questions that wait; costs nothing when there are none.
+    /// Answers the questions that wait; costs nothing when there are none. Each answer says which
+    /// version runs: the program's file may have been replaced since.
     pub fn answer(&self, mut snapshot: impl FnMut() -> Snapshot) {
         for question in self.questions.try_iter().take(MAX_QUESTIONS) {
+            let mut snapshot = snapshot();
+            snapshot.status["version"] = json!(VERSION);
             // Who asked may have gone; that is their affair.
-            let _ = question.send(snapshot());
+            let _ = question.send(snapshot);
         }
     }
 }
@@ -178,5 +182,7 @@ impl Drop for Control {
     }
 }
 
+/// Of all of the suite, which is released as one.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// More than the connections that the endpoint serves at once.
 const MAX_QUESTIONS: usize = 32;

@@ -6,24 +6,58 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::key;
 use crate::remote::{Remote, any_port_towards};
-use rhumb_io::PacketIo;
+use rhumb_io::Wake;
 use rhumb_io::udp::{Options, UdpSocket};
-use rhumb_link::{Endpoint, Event, SessionId};
+use rhumb_link::{
+    DEFAULT_MAX_DATAGRAM_LEN, Endpoint, Event, Limits, LinkError, Peer, SessionId, Transport,
+};
+use rhumb_stream::{Carrier, Settings};
 use rhumb_trust::Identity;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
-use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Role};
 
 /// A session that is up.
 pub struct Session {
     endpoint: Endpoint,
-    socket: UdpSocket,
+    carrier: Carrier,
+    /// Ends a wait when something happens to a stream.
+    wake: Option<Wake>,
     id: SessionId,
     peer: Name,
     batch: Batch,
     next_tag: u32,
+}
+
+/// What a session may go over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ways {
+    /// Sealed datagrams alone.
+    Udp,
+    /// These, and frames over TLS on TCP when nobody answers them.
+    UdpAndTls,
+}
+
+/// How the way to a peer is.
+#[derive(Debug, Clone, Copy)]
+pub struct Way {
+    /// What the session goes over.
+    pub transport: Transport,
+    /// How long an answer takes, once one was measured.
+    pub round_trip: Option<Duration>,
+    /// The largest datagram that is known to get through, in bytes of UDP payload.
+    pub max_datagram_len: u16,
+}
+
+impl Way {
+    /// Whether there is no more to find out.
+    fn is_whole(&self) -> bool {
+        self.transport == Transport::Tls
+            || (self.round_trip.is_some() && self.max_datagram_len >= DEFAULT_MAX_DATAGRAM_LEN)
+    }
 }
 
 /// A PDU that came in.
@@ -38,33 +72,105 @@ pub struct Received {
 impl Session {
     /// Connects as `identity`, or says why not.
     pub fn connect(identity: Arc<Identity>, remote: Remote, patience: Duration) -> Outcome<Self> {
+        let reached = Self::reach(identity, remote, Ways::Udp, patience)?;
+        reached.map_err(|error| unreachable(&remote, &error))
+    }
+
+    /// As [`Session::connect`], over one of `ways`; or why nobody there shook hands.
+    ///
+    /// # Errors
+    /// When this host lacks what it takes.
+    pub fn reach(
+        identity: Arc<Identity>,
+        remote: Remote,
+        ways: Ways,
+        patience: Duration,
+    ) -> Outcome<Result<Self, LinkError>> {
         let config = {
             let mut config = rhumb_link::Config::default();
             config.accept = false;
+            config.streams = ways == Ways::UdpAndTls;
             config
         };
+        let local = any_port_towards(remote.address);
+        let socket = UdpSocket::bind(local, Options::default()).map_err(Failure::setup)?;
+        let mut carrier = Carrier::new(socket);
+        let mut wake = None;
+        if config.streams {
+            let (max_datagram_len, limits) = (config.max_datagram_len, Limits::default());
+            let settings = Settings { listening: None, max_datagram_len, limits };
+            let woken = wake.insert(Wake::new().map_err(Failure::operation)?).clone();
+            let carried = carrier.carry_streams(Arc::clone(&identity), settings, woken);
+            carried.map_err(Failure::operation)?;
+        }
         let start = Instant::now();
         let mut endpoint = Endpoint::new(identity, config, key::fresh_secret()?, start)
             .map_err(Failure::operation)?;
-        let local = any_port_towards(remote.address);
-        let mut socket = UdpSocket::bind(local, Options::default()).map_err(Failure::setup)?;
         endpoint.connect(remote.address, remote.name, start);
         let mut batch = Batch::new();
         loop {
-            turn(&mut endpoint, &mut socket, &mut batch, start + patience)?;
+            let until = start + patience;
+            turn(&mut endpoint, (&mut carrier, wake.as_ref()), &mut batch, until)?;
             while let Some(event) = endpoint.poll_event() {
                 match event {
                     Event::Established { session: id, peer, .. } => {
-                        return Ok(Self { endpoint, socket, id, peer, batch, next_tag: 1 });
+                        return Ok(Ok(Self {
+                            endpoint,
+                            carrier,
+                            wake,
+                            id,
+                            peer,
+                            batch,
+                            next_tag: 1,
+                        }));
                     }
-                    Event::Failed { error, .. } => return Err(unreachable(&remote, &error)),
+                    Event::Failed { error, .. } => return Ok(Err(error)),
                     _ => {}
                 }
             }
             if start.elapsed() > patience {
-                return Err(unreachable(&remote, &rhumb_link::LinkError::TimedOut));
+                return Ok(Err(LinkError::TimedOut));
             }
         }
+    }
+
+    /// What the peer is, by its metadata.
+    pub fn peer_role(&self) -> Option<Role> {
+        self.endpoint.peer(self.id).map(|peer| peer.metadata.role)
+    }
+
+    /// What the session goes over, while it lasts.
+    pub fn transport(&self) -> Option<Transport> {
+        self.endpoint.peer(self.id).map(Peer::transport)
+    }
+
+    /// How the way to the peer is, as far as it is found out within `patience`.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn way(&mut self, patience: Duration) -> Outcome<Way> {
+        let until = Instant::now() + patience;
+        let mut settled_at = until;
+        let mut known = self.way_now()?;
+        while !known.is_whole() && Instant::now() < settled_at.min(until) {
+            self.receive(|_| false, until.min(Instant::now() + LOOK_EVERY))?;
+            let now = self.way_now()?;
+            if now.max_datagram_len != known.max_datagram_len {
+                settled_at = Instant::now() + SETTLED_AFTER;
+            }
+            known = now;
+        }
+        Ok(known)
+    }
+
+    fn way_now(&self) -> Outcome<Way> {
+        let peer = self.endpoint.peer(self.id);
+        let peer = peer.ok_or_else(|| Failure::operation_text("the session has ended"))?;
+        Ok(Way {
+            transport: peer.transport(),
+            round_trip: self.endpoint.round_trip(self.id),
+            max_datagram_len: peer.max_datagram_len,
+        })
     }
 
     /// Who is at the other end.
@@ -118,7 +224,7 @@ impl Session {
         self.batch.clear();
         self.endpoint.poll_transmit(&mut self.batch);
         // The peer notices by itself if this is lost.
-        let _ = self.socket.send(&self.batch);
+        let _ = self.carrier.send(&mut self.batch);
     }
 
     fn send(&mut self, header: &PduHeader, data: &[u8], certificates: &[Certificate]) -> Outcome {
@@ -132,7 +238,7 @@ impl Session {
             .map_err(|reason| Failure::operation_text(format!("cannot send: {reason}")))?;
         self.batch.clear();
         self.batch.push(address, &datagram);
-        self.socket.send(&self.batch).map_err(Failure::operation)?;
+        self.carrier.send(&mut self.batch).map_err(Failure::operation)?;
         Ok(())
     }
 
@@ -142,7 +248,8 @@ impl Session {
         is_one: impl Fn(u32) -> bool,
         until: Instant,
     ) -> Outcome<Option<Received>> {
-        let opened = turn(&mut self.endpoint, &mut self.socket, &mut self.batch, until)?;
+        let carried = (&mut self.carrier, self.wake.as_ref());
+        let opened = turn(&mut self.endpoint, carried, &mut self.batch, until)?;
         while let Some(event) = self.endpoint.poll_event() {
             if let Event::Closed { reason, .. } = event {
                 tracing::debug!(?reason, "a session ended");
@@ -160,16 +267,19 @@ impl Session {
 /// Timers, sending, at most one wait, receiving. Returns the plaintexts opened.
 fn turn(
     endpoint: &mut Endpoint,
-    socket: &mut UdpSocket,
+    (carrier, wake): (&mut Carrier, Option<&Wake>),
     batch: &mut Batch,
     until: Instant,
 ) -> Outcome<Vec<Vec<u8>>> {
     endpoint.handle_timeout(Instant::now());
-    flush(endpoint, socket, batch)?;
+    flush(endpoint, carrier, batch)?;
+    if carrier.meet(endpoint, clock::now()) {
+        flush(endpoint, carrier, batch)?;
+    }
     let due = endpoint.poll_timeout().map_or(until, |due| due.min(until));
     let wait = due.saturating_duration_since(Instant::now());
-    socket.wait(Some(wait), None).map_err(Failure::operation)?;
-    socket.receive(batch).map_err(Failure::operation)?;
+    carrier.wait(Some(wait), wake).map_err(Failure::operation)?;
+    carrier.receive(batch).map_err(Failure::operation)?;
     let now = Instant::now();
     let mut plaintexts = Vec::new();
     for index in 0..batch.len() {
@@ -185,18 +295,18 @@ fn turn(
             Err(_) => {}
         }
     }
-    flush(endpoint, socket, batch)?;
+    flush(endpoint, carrier, batch)?;
     Ok(plaintexts)
 }
 
-fn flush(endpoint: &mut Endpoint, socket: &mut UdpSocket, batch: &mut Batch) -> Outcome {
+fn flush(endpoint: &mut Endpoint, carrier: &mut Carrier, batch: &mut Batch) -> Outcome {
     batch.clear();
     endpoint.poll_transmit(batch);
-    socket.send(batch).map_err(Failure::operation)?;
+    carrier.send(batch).map_err(Failure::operation)?;
     Ok(())
 }
 
-fn unreachable(remote: &Remote, error: &rhumb_link::LinkError) -> Failure {
+fn unreachable(remote: &Remote, error: &LinkError) -> Failure {
     Failure::setup_text(format!(
         "{} unreachable: {error}; check that it runs, and its name and address",
         remote.address
@@ -205,3 +315,7 @@ fn unreachable(remote: &Remote, error: &rhumb_link::LinkError) -> Failure {
 
 /// Several round trips anywhere on Earth, and short enough to go unnoticed.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(400);
+/// How often it is looked whether more is known of the way.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Asking about one size three times takes less: then it is the largest one that gets through.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);

@@ -70,6 +70,23 @@ pub fn join(
 /// # Errors
 /// When the keeper does not answer; [`Asked::NoMember`] when it answers that this host is none.
 pub(super) async fn ask_again(identity: &Arc<Identity>, joined: &Joined) -> Outcome<Asked> {
+    let Some(welcome) = ask_keeper(identity, joined).await? else { return Ok(Asked::NoMember) };
+    let membership = check(&welcome, identity.name())?;
+    if membership.domain() != joined.domain {
+        return Err(Failure::operation_text("the keeper speaks of another network"));
+    }
+    Ok(Asked::Welcome(welcome, membership))
+}
+
+/// What the keeper of a network says to this host; nothing if it is a member no longer. What it
+/// gives is unverified.
+///
+/// # Errors
+/// When the keeper does not answer.
+pub async fn ask_keeper(
+    identity: &Arc<Identity>,
+    joined: &Joined,
+) -> Outcome<Option<Box<Welcome>>> {
     let (name, port) = joined.keeper;
     let host = joined.host.clone();
     let address = tokio::task::spawn_blocking(move || resolve(&host, port)).await;
@@ -84,14 +101,8 @@ pub(super) async fn ask_again(identity: &Arc<Identity>, joined: &Joined) -> Outc
         hear(&mut channel).await
     });
     match answer.await? {
-        Admission::Welcome(welcome) => {
-            let membership = check(&welcome, identity.name())?;
-            if membership.domain() != joined.domain {
-                return Err(Failure::operation_text("the keeper speaks of another network"));
-            }
-            Ok(Asked::Welcome(welcome, membership))
-        }
-        Admission::Refusal(Refusal::NoMember) => Ok(Asked::NoMember),
+        Admission::Welcome(welcome) => Ok(Some(welcome)),
+        Admission::Refusal(Refusal::NoMember) => Ok(None),
         _ => Err(Failure::operation_text("the keeper cannot answer now")),
     }
 }

@@ -1,0 +1,139 @@
+//! A RIB: whether it is reached and answers, what time it is there, and whether it knows a way to
+//! this host's name.
+//!
+//! It is asked under a key of the moment. One that refuses strangers is asked in this host's own
+//! name, if no node with it is known to run: a RIB has one session with a name.
+
+use std::sync::Arc;
+
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::inquiry::{Directory, Session};
+use rhumb_daemon::remote::Remote;
+use rhumb_trust::Identity;
+use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
+use rhumb_wire::{Name, Role, Statement};
+
+use super::findings::{Findings, Look};
+use super::keeper::Told;
+use super::router::reach;
+use super::subjects::Subject;
+
+/// What was heard.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// What it told of its time.
+    pub(super) told_s: Option<Told>,
+    /// Whether a way to this host's name is known, if it said that.
+    pub(super) knows: Option<bool>,
+}
+
+/// Looks at each RIB.
+pub(super) fn look(
+    subject: &Subject,
+    stranger: &Arc<Identity>,
+    is_running: bool,
+    findings: &mut Findings,
+) -> Heard {
+    let mut all = Heard::default();
+    let rib = Look::of("RIB", &subject.of);
+    if subject.ribs.is_empty() {
+        findings.not_tried(&rib, "none is named; --rib NAME@ADDR looks at one");
+    }
+    for remote in &subject.ribs {
+        let Some(reached) = reach(&rib, (*remote, Role::Rib), stranger, findings) else { continue };
+        if !reached.is_right {
+            reached.by.close();
+            continue;
+        }
+        let heard = ask(&rib, (subject, *remote), reached.by, (stranger, is_running), findings);
+        all.told_s = all.told_s.or(heard.told_s);
+        all.knows = match (all.knows, heard.knows) {
+            (Some(a), Some(b)) => Some(a || b),
+            (a, b) => a.or(b),
+        };
+    }
+    all
+}
+
+fn ask(
+    rib: &Look,
+    (subject, remote): (&Subject, Remote),
+    mut session: Session,
+    (stranger, is_running): (&Arc<Identity>, bool),
+    findings: &mut Findings,
+) -> Heard {
+    let own = subject.identity.as_ref().map(|it| it.name());
+    let asked = question(&mut session, stranger.name(), own.unwrap_or(stranger.name()));
+    session.close();
+    let refused = matches!(asked, Ok(RibResponseBody::Refused(Refusal::NotAuthorised)));
+    let Some(identity) = subject.identity.as_ref().filter(|_| refused && subject.is_node()) else {
+        if refused {
+            findings.ok(rib, "it answers, and refuses strangers by its rules");
+            return Heard::default();
+        }
+        return tell(rib, own, asked, findings);
+    };
+    if is_running {
+        findings.ok(rib, "it answers, and refuses strangers by its rules; this name's node runs");
+        return Heard::default();
+    }
+    let asked = Session::connect(Arc::clone(identity), remote, PATIENCE).and_then(|mut session| {
+        let asked = question(&mut session, identity.name(), identity.name());
+        session.close();
+        asked
+    });
+    tell(rib, own, asked, findings)
+}
+
+fn question(session: &mut Session, source: Name, about: Name) -> Outcome<RibResponseBody> {
+    Directory::new(session, source).request(RibRequestBody::LookUpRoute(about))
+}
+
+/// Says what it answered about `own`, or about a name that nobody has.
+fn tell(
+    rib: &Look,
+    own: Option<Name>,
+    asked: Result<RibResponseBody, Failure>,
+    findings: &mut Findings,
+) -> Heard {
+    let mut heard = Heard::default();
+    match asked {
+        Ok(RibResponseBody::Absent(absence)) => {
+            // It signs that for two seconds from now on.
+            heard.told_s = Some(Told::now(absence.not_before_s));
+            heard.knows = own.map(|_| false);
+            match own {
+                Some(_) => findings.ok(rib, "it answers; it knows no way to this host's name, so no node of it has joined"),
+                None => findings.ok(rib, "it answers"),
+            }
+        }
+        Ok(RibResponseBody::Found { name, certificates, .. }) if Some(name) == own => {
+            heard.knows = Some(true);
+            let via = certificates.iter().find_map(|it| match it.statement {
+                Statement::Route { via, .. } if it.issuer == name => Some(via),
+                _ => None,
+            });
+            let by = via.map_or_else(String::new, |via| format!(", by {via}"));
+            findings.ok(rib, format_args!("it answers, and knows the way to this host's name{by}"));
+        }
+        Ok(RibResponseBody::Refused(refusal)) => findings.problem(
+            rib,
+            format_args!("it answers, and refuses this name: {refusal}"),
+            "is this host's membership in force (see above)? Else its operator admits this name: rhumb domain admit, or its rules of access",
+        ),
+        Ok(_) => findings.problem(
+            rib,
+            "its answer does not fit the question",
+            "do not trust it before whoever runs it has looked",
+        ),
+        Err(failure) => findings.problem(
+            rib,
+            failure,
+            "it shakes hands and does not answer: what do `rhumb status` and its log say there, is its disk full?",
+        ),
+    }
+    heard
+}
+
+/// A handshake with one packet lost; it was reached a moment ago.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
