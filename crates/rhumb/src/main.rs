@@ -30,7 +30,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let line = CommandLine::read();
     clock::set_offset(line.clock_offset_s);
-    match run(&line) {
+    let outcome = match (ConfigFile::find(line.config.as_deref()), &line.command) {
+        // It says what is wrong with a file, and looks at the rest.
+        (Err(failure), Command::Doctor(it)) => {
+            commands::doctor::run(it, Err(failure), Form::from_flag(line.json))
+        }
+        (file, _) => file.and_then(|file| run(&line, file)),
+    };
+    match outcome {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("rhumb: {failure}");
@@ -39,15 +46,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(line: &CommandLine) -> Outcome<ExitCode> {
+fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
     let form = Form::from_flag(line.json);
-    let file = match (ConfigFile::find(line.config.as_deref()), &line.command) {
-        // It looks at the rest, too.
-        (Err(failure), Command::Doctor(it)) => {
-            return commands::doctor::run(it, Err(failure), form);
-        }
-        (found, _) => found?,
-    };
     start_log(line.log.as_deref(), &file)?;
     if let Some(choice) = line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? {
         use_cipher(choice)?;

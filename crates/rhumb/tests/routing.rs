@@ -28,6 +28,7 @@ mod config;
 mod daemons;
 mod demo;
 mod discovery;
+mod doctor;
 mod domain_files;
 mod domain_keys;
 mod domain_receivers;

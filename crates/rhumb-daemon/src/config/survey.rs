@@ -81,12 +81,12 @@ impl ConfigFile {
         for (section, value) in sections.iter().filter(|(_, value)| value.is_table()) {
             let (section, has_key) = (section.as_str(), value.get("key").is_some());
             match section {
-                "rib" => self.look_at_rib(&mut survey),
                 // One without a key is started with options, too.
+                "rib" if has_key => self.look_at_rib(&mut survey),
                 "router" if has_key => self.look_at_router(&mut survey),
                 "node" => self.look_at_node(&mut survey),
                 "up" => self.look_at_up(&mut survey),
-                "receive" => {}
+                "receive" | "rib" | "router" => {}
                 other => survey.others.push(other.to_owned()),
             }
         }
@@ -158,5 +158,40 @@ impl NodeSettings {
     pub fn by(mut self, router: Remote) -> Self {
         self.router = RouterChoice::Fixed(router.into());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::raw;
+
+    fn survey(text: &str) -> Survey {
+        let (path, text, raw) = ("test.toml".into(), text.to_owned(), raw::parse(text).unwrap());
+        ConfigFile { path, text, raw }.survey()
+    }
+
+    #[test]
+    fn what_one_command_would_refuse_hides_nothing_of_the_others() {
+        let found = survey(
+            "[router]\nkey = \"r.key\"\nrib = [\"127.0.0.1:9\"]\ntls_listen = \"127.0.0.1:443\"\n\
+             [rib]\nkey = \"rib.key\"\nlisten = \"nowhere\"\n\
+             [node]\nrouter = \"127.0.0.1:8\"\nkey = \"n.key\"\n[waypoint]\n",
+        );
+        assert_eq!(found.faults.len(), 1);
+        assert_eq!((found.faults[0].0, &found.others[..]), ("rhumb rib", &["waypoint".into()][..]));
+        let keys = [("n.key", Role::Node), ("r.key", Role::Router)];
+        assert_eq!(found.keys, keys.map(|(path, role)| (PathBuf::from(path), role)));
+        let listens: Vec<(u16, bool)> =
+            found.listens.iter().map(|it| (it.address.port(), it.is_tcp)).collect();
+        assert_eq!(listens, [(7460, false), (443, true)]);
+        let routers = found.node.unwrap().routers();
+        assert_eq!(routers, ["127.0.0.1:8".parse().unwrap()]);
+    }
+
+    #[test]
+    fn daemons_that_are_started_with_options_are_not_judged_by_the_file() {
+        let found = survey("[router]\nworkers = 2\n[rib]\nmemory_mib = 64\n");
+        assert!(found.faults.is_empty() && found.listens.is_empty() && found.node.is_none());
     }
 }

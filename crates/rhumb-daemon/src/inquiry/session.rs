@@ -92,17 +92,7 @@ impl Session {
             config.streams = ways == Ways::UdpAndTls;
             config
         };
-        let local = any_port_towards(remote.address);
-        let socket = UdpSocket::bind(local, Options::default()).map_err(Failure::setup)?;
-        let mut carrier = Carrier::new(socket);
-        let mut wake = None;
-        if config.streams {
-            let (max_datagram_len, limits) = (config.max_datagram_len, Limits::default());
-            let settings = Settings { listening: None, max_datagram_len, limits };
-            let woken = wake.insert(Wake::new().map_err(Failure::operation)?).clone();
-            let carried = carrier.carry_streams(Arc::clone(&identity), settings, woken);
-            carried.map_err(Failure::operation)?;
-        }
+        let (mut carrier, wake) = carrier(&identity, remote, &config)?;
         let start = Instant::now();
         let mut endpoint = Endpoint::new(identity, config, key::fresh_secret()?, start)
             .map_err(Failure::operation)?;
@@ -264,6 +254,26 @@ impl Session {
     }
 }
 
+/// What datagrams go by, and streams if the endpoint has any, with what ends a wait for these.
+fn carrier(
+    identity: &Arc<Identity>,
+    remote: Remote,
+    config: &rhumb_link::Config,
+) -> Outcome<(Carrier, Option<Wake>)> {
+    let local = any_port_towards(remote.address);
+    let socket = UdpSocket::bind(local, Options::default()).map_err(Failure::setup)?;
+    let mut carrier = Carrier::new(socket);
+    if !config.streams {
+        return Ok((carrier, None));
+    }
+    let (max_datagram_len, limits) = (config.max_datagram_len, Limits::default());
+    let settings = Settings { listening: None, max_datagram_len, limits };
+    let wake = Wake::new().map_err(Failure::operation)?;
+    let carried = carrier.carry_streams(Arc::clone(identity), settings, wake.clone());
+    carried.map_err(Failure::operation)?;
+    Ok((carrier, Some(wake)))
+}
+
 /// Timers, sending, at most one wait, receiving. Returns the plaintexts opened.
 fn turn(
     endpoint: &mut Endpoint,
@@ -273,10 +283,13 @@ fn turn(
 ) -> Outcome<Vec<Vec<u8>>> {
     endpoint.handle_timeout(Instant::now());
     flush(endpoint, carrier, batch)?;
-    if carrier.meet(endpoint, clock::now()) {
+    let due = if carrier.meet(endpoint, clock::now()) {
         flush(endpoint, carrier, batch)?;
-    }
-    let due = endpoint.poll_timeout().map_or(until, |due| due.min(until));
+        // There may be events: whoever waits for one has to see it first.
+        Instant::now()
+    } else {
+        endpoint.poll_timeout().map_or(until, |due| due.min(until))
+    };
     let wait = due.saturating_duration_since(Instant::now());
     carrier.wait(Some(wait), wake).map_err(Failure::operation)?;
     carrier.receive(batch).map_err(Failure::operation)?;
@@ -318,4 +331,4 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(400);
 /// How often it is looked whether more is known of the way.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Asking about one size three times takes less: then it is the largest one that gets through.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
+const SETTLED_AFTER: Duration = Duration::from_secs(3);

@@ -1,5 +1,5 @@
-//! `rhumb doctor`: looks at what this host has, as files, networks and running daemons say, and says
-//! what is wrong and what to do. It changes nothing, and takes no daemon and no root.
+//! `rhumb doctor`: looks at what this host has, as files, networks and running daemons say, and
+//! says what is wrong and what to do. It changes nothing, and takes no daemon and no root.
 //!
 //! 1. What lies here: the file of settings, keys with memberships, the book of names.
 //! 2. What runs here: daemons that answer this user, and who has the ports.

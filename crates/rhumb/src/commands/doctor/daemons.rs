@@ -45,6 +45,9 @@ pub(super) fn look(file: &ConfigFile, findings: &mut Findings) -> Running {
     {
         admins.push(named);
     }
+    if admins.is_empty() {
+        findings.ok(&Look::at("daemons"), "none answers this user; none is needed for this");
+    }
     let mut running = Vec::new();
     for admin in admins {
         match status::fetch(&admin) {
@@ -62,15 +65,12 @@ pub(super) fn look(file: &ConfigFile, findings: &mut Findings) -> Running {
             ),
         }
     }
-    if running.is_empty() {
-        findings.ok(&Look::at("daemons"), "none answers this user; none is needed for this");
-    }
     Running(running)
 }
 
 fn tell(status: &Value, findings: &mut Findings) {
     let text = |key: &str| status[key].as_str().unwrap_or("?");
-    let daemon = Look::of("daemon", format_args!("role {}", text("role")));
+    let daemon = Look::of("daemon", text("role"));
     let up_s = status["uptime_s"].as_u64().unwrap_or(0);
     let version = status["version"].as_str();
     let found = format!("{} at {}, up for {up_s} s", text("name"), text("address"));

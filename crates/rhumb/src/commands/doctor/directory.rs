@@ -5,10 +5,12 @@
 //! name, if no node with it is known to run: a RIB has one session with a name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::inquiry::{Directory, Session};
+use rhumb_daemon::inquiry::{Directory, Session, Ways};
 use rhumb_daemon::remote::Remote;
+use rhumb_link::Transport;
 use rhumb_trust::Identity;
 use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Name, Role, Statement};
@@ -35,7 +37,7 @@ pub(super) fn look(
     findings: &mut Findings,
 ) -> Heard {
     let mut all = Heard::default();
-    let rib = Look::of("RIB", &subject.of);
+    let (rib, look_up) = (Look::of("RIB", &subject.of), Look::of("look-up", &subject.of));
     if subject.ribs.is_empty() {
         findings.not_tried(&rib, "none is named; --rib NAME@ADDR looks at one");
     }
@@ -45,7 +47,7 @@ pub(super) fn look(
             reached.by.close();
             continue;
         }
-        let heard = ask(&rib, (subject, *remote), reached.by, (stranger, is_running), findings);
+        let heard = ask(&look_up, (subject, *remote), reached.by, (stranger, is_running), findings);
         all.told_s = all.told_s.or(heard.told_s);
         all.knows = match (all.knows, heard.knows) {
             (Some(a), Some(b)) => Some(a || b),
@@ -56,33 +58,40 @@ pub(super) fn look(
 }
 
 fn ask(
-    rib: &Look,
+    look_up: &Look,
     (subject, remote): (&Subject, Remote),
     mut session: Session,
     (stranger, is_running): (&Arc<Identity>, bool),
     findings: &mut Findings,
 ) -> Heard {
     let own = subject.identity.as_ref().map(|it| it.name());
+    let ways = match session.transport() {
+        Some(Transport::Tls) => Ways::UdpAndTls,
+        _ => Ways::Udp,
+    };
     let asked = question(&mut session, stranger.name(), own.unwrap_or(stranger.name()));
     session.close();
     let refused = matches!(asked, Ok(RibResponseBody::Refused(Refusal::NotAuthorised)));
     let Some(identity) = subject.identity.as_ref().filter(|_| refused && subject.is_node()) else {
         if refused {
-            findings.ok(rib, "it answers, and refuses strangers by its rules");
+            findings.ok(look_up, "it answers, and refuses strangers by its rules");
             return Heard::default();
         }
-        return tell(rib, own, asked, findings);
+        return tell(look_up, own, asked, findings);
     };
     if is_running {
-        findings.ok(rib, "it answers, and refuses strangers by its rules; this name's node runs");
+        findings
+            .ok(look_up, "it answers, and refuses strangers by its rules; this name's node runs");
         return Heard::default();
     }
-    let asked = Session::connect(Arc::clone(identity), remote, PATIENCE).and_then(|mut session| {
+    let asked = Session::reach(Arc::clone(identity), remote, ways, PATIENCE);
+    let asked = asked.and_then(|reached| {
+        let mut session = reached.map_err(Failure::operation)?;
         let asked = question(&mut session, identity.name(), identity.name());
         session.close();
         asked
     });
-    tell(rib, own, asked, findings)
+    tell(look_up, own, asked, findings)
 }
 
 fn question(session: &mut Session, source: Name, about: Name) -> Outcome<RibResponseBody> {
@@ -91,7 +100,7 @@ fn question(session: &mut Session, source: Name, about: Name) -> Outcome<RibResp
 
 /// Says what it answered about `own`, or about a name that nobody has.
 fn tell(
-    rib: &Look,
+    look_up: &Look,
     own: Option<Name>,
     asked: Result<RibResponseBody, Failure>,
     findings: &mut Findings,
@@ -103,8 +112,8 @@ fn tell(
             heard.told_s = Some(Told::now(absence.not_before_s));
             heard.knows = own.map(|_| false);
             match own {
-                Some(_) => findings.ok(rib, "it answers; it knows no way to this host's name, so no node of it has joined"),
-                None => findings.ok(rib, "it answers"),
+                Some(_) => findings.ok(look_up, "it answers; it knows no way to this host's name, so no node of it has joined"),
+                None => findings.ok(look_up, "it answers"),
             }
         }
         Ok(RibResponseBody::Found { name, certificates, .. }) if Some(name) == own => {
@@ -114,20 +123,20 @@ fn tell(
                 _ => None,
             });
             let by = via.map_or_else(String::new, |via| format!(", by {via}"));
-            findings.ok(rib, format_args!("it answers, and knows the way to this host's name{by}"));
+            findings.ok(look_up, format_args!("it answers, and knows the way to this host's name{by}"));
         }
         Ok(RibResponseBody::Refused(refusal)) => findings.problem(
-            rib,
+            look_up,
             format_args!("it answers, and refuses this name: {refusal}"),
             "is this host's membership in force (see above)? Else its operator admits this name: rhumb domain admit, or its rules of access",
         ),
         Ok(_) => findings.problem(
-            rib,
+            look_up,
             "its answer does not fit the question",
             "do not trust it before whoever runs it has looked",
         ),
         Err(failure) => findings.problem(
-            rib,
+            look_up,
             failure,
             "it shakes hands and does not answer: what do `rhumb status` and its log say there, is its disk full?",
         ),
@@ -135,5 +144,5 @@ fn tell(
     heard
 }
 
-/// A handshake with one packet lost; it was reached a moment ago.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+/// It was reached a moment ago; TLS is dialled after two seconds.
+const PATIENCE: Duration = Duration::from_secs(6);

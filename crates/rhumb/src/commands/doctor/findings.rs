@@ -55,7 +55,7 @@ impl Look {
 
     /// A look at what belongs to `of`.
     pub(super) fn of(check: &'static str, of: impl fmt::Display) -> Self {
-        Self { check, of: Some(of.to_string()) }
+        Self { check, of: Some(plain(&of)) }
     }
 }
 
@@ -90,11 +90,14 @@ impl Findings {
     }
 
     fn line(&self, look: &Look, state: State, found: &impl fmt::Display, advice: Option<&str>) {
-        // Some of it is the word of others: nothing of that reaches a terminal as it is.
-        let found =
-            found.to_string().chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+        let found = plain(found);
         self.form.print(&Line { look, state, found, advice });
     }
+}
+
+/// Some of what is found is the word of others: nothing of that reaches a terminal as it is.
+fn plain(text: &impl fmt::Display) -> String {
+    text.to_string().chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
 }
 
 impl fmt::Display for Line<'_> {
@@ -107,7 +110,7 @@ impl fmt::Display for Line<'_> {
         };
         write!(f, "{state:9}  {}", self.look.check)?;
         if let Some(of) = &self.look.of {
-            write!(f, " of {of}")?;
+            write!(f, " ({of})")?;
         }
         write!(f, ": {}", names::with_labels(&self.found))?;
         match self.advice {
@@ -136,9 +139,9 @@ mod tests {
         let line = |state, advice| {
             Line { look: &look, state, found: "gone".to_owned(), advice }.to_string()
         };
-        assert_eq!(line(State::Ok, None), "ok         router of home: gone");
+        assert_eq!(line(State::Ok, None), "ok         router (home): gone");
         let problem = line(State::Problem, Some("start it"));
-        assert_eq!(problem, "problem    router of home: gone -> start it");
+        assert_eq!(problem, "problem    router (home): gone -> start it");
         assert_eq!(Sum { problems: 0, warnings: 0 }.to_string(), "nothing is wrong");
         assert_eq!(Sum { problems: 1, warnings: 2 }.to_string(), "problems: 1, warnings: 2");
     }

@@ -19,6 +19,10 @@ pub(super) fn look(subject: &Subject, findings: &mut Findings) -> Option<Told> {
         findings.not_tried(&keeper, "the key of this host cannot be used, see above");
         return None;
     };
+    if subject.routers.is_empty() {
+        findings.not_tried(&keeper, "the address of its host is not known, see above");
+        return None;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::operation);
     let asked = runtime.and_then(|it| {

@@ -49,11 +49,11 @@ fn look_at(it: &Listens, running: &Running, findings: &mut Findings) {
             format_args!("taken by another program: {command} (process {id})"),
             "end that, or choose another port in the settings",
         ),
-        (None, None) => findings.problem(
+        (None, None) => findings.warn(
             &port,
-            "taken by another program, of another user",
+            "taken by a process of another user",
             &format!(
-                "who it is, root sees: ss -lpn 'sport = :{}'; end it, or choose another port",
+                "root sees which: ss -lpn 'sport = :{}'; if it is not rhumb, end it or choose another port",
                 address.port()
             ),
         ),

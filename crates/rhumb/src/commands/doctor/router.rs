@@ -1,6 +1,6 @@
-//! A router: whether it is reached, by UDP or else over TLS, whether it is the one that is expected,
-//! and which datagrams get through. All of it under a key of the moment, so that whoever has a
-//! session there keeps it.
+//! A router: whether it is reached, by UDP or else over TLS, whether it is the one that is
+//! expected, and which datagrams get through. All of it under a key of the moment, so that whoever
+//! has a session there keeps it.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -190,7 +190,7 @@ const UDP_WITHIN: Duration = Duration::from_secs(3);
 const TLS_WITHIN: Duration = Duration::from_secs(6);
 const TCP_WITHIN: Duration = Duration::from_secs(2);
 /// Five sizes, each asked about three times.
-const WAY_WITHIN: Duration = Duration::from_secs(6);
+const WAY_WITHIN: Duration = Duration::from_secs(8);
 /// The least that a device takes in one piece: the packet of 1280 bytes that IPv6 demands, sealed
 /// from end to end, and for the hop.
 const UNCUT: usize = 1280 + 2 * RECORD_OVERHEAD + PduHeader::LEN + PayloadHeader::LEN;

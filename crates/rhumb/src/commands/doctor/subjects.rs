@@ -50,7 +50,7 @@ pub(super) fn gather(
     let settings = survey.node.clone().map_or_else(plain, Ok)?;
     let mut subjects = Vec::new();
     if arguments.router.is_some() || arguments.rib.is_some() {
-        let mut subject = of_file("the options", &settings, findings);
+        let mut subject = of_file("options", &settings, findings);
         subject.routers = arguments.router.into_iter().collect();
         subject.ribs = arguments.rib.into_iter().collect();
         return Ok(vec![subject]);
