@@ -23,7 +23,7 @@ struct Said {
 }
 
 impl Said {
-    fn of(run: Run) -> Self {
+    fn of(run: &Run) -> Self {
         let lines = run.output.lines().map(|line| serde_json::from_str(line).unwrap());
         let lines: Vec<Value> = lines.collect();
         assert!(lines.last().is_some_and(|it| it["problems"].is_u64()), "{}", run.errors);
@@ -59,7 +59,7 @@ impl std::fmt::Display for Said {
 }
 
 fn doctor(place: &Place, arguments: &[&str]) -> Said {
-    Said::of(place.run(&[&["--json", "doctor"], arguments].concat()))
+    Said::of(&place.run(&[&["--json", "doctor"], arguments].concat()))
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_node_that_the_doctor_does_not_see_goes_on() {
     std::fs::create_dir(alice.path("elsewhere")).unwrap();
     let mut command = alice.command(&["--json", "doctor"]);
     command.env("XDG_RUNTIME_DIR", alice.path("elsewhere"));
-    let said = Said::of(Run::of(command.output().unwrap()));
+    let said = Said::of(&Run::of(command.output().unwrap()));
     said.is_well();
     said.has("admission", "ok", &["joining once more would end it"]);
     std::thread::sleep(Duration::from_secs(1));
@@ -123,7 +123,11 @@ fn what_is_wrong_with_router_and_rib_is_told_apart() {
     let other = place.keygen("router", "other.key");
     let (router, rib) = (network.router(), remote(&network.rib_ready));
     let address = router.split_once('@').unwrap().1.to_owned();
-    doctor(&place, &["--router", &router, "--rib", &rib]).is_well();
+    let said = doctor(&place, &["--router", &router, "--rib", &rib]);
+    said.is_well();
+    said.has("clock", "ok", &["of the RIB's"]);
+    let said = doctor(&place, &["--clock-offset-s=7200", "--rib", &rib]);
+    said.has("clock", "problem", &["ahead of the RIB's", "set the clock"]);
     // Another name than is there.
     let said = doctor(&place, &["--router", &format!("{other}@{address}")]);
     said.has("router", "problem", &[&other, "was expected", "correct the name or the address"]);
@@ -186,7 +190,7 @@ fn a_clock_that_is_behind_and_a_membership_that_is_over_are_told() {
     let keeper = Keeper::create("home");
     let _running = keeper.run();
     let alice = joined(&keeper.invite("alice"));
-    let at = |offset: &str| Said::of(alice.run(&[offset, "--json", "doctor"]));
+    let at = |offset: &str| Said::of(&alice.run(&[offset, "--json", "doctor"]));
     let said = at("--clock-offset-s=-200000");
     said.has("membership", "problem", &["it begins in 2 days", "clock is behind", "set the clock"]);
     said.has("clock", "problem", &["2 days behind the keeper's", "time service"]);
@@ -285,7 +289,7 @@ impl Rig {
 
     fn doctor(&self, router: &str) -> Said {
         let arguments = ["--json", "doctor", "--router", router];
-        Said::of(Run::of(self.place.command_in(self.near.id(), &arguments).output().unwrap()))
+        Said::of(&Run::of(self.place.command_in(self.near.id(), &arguments).output().unwrap()))
     }
 }
 

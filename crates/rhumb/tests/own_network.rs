@@ -204,4 +204,5 @@ fn the_page_works_as_it_stands() {
     let shown = block("rhumb network show");
     assert!(shown.contains("alice") && shown.contains("bob is no member any more"), "{played}");
     assert!(shown.contains("\nbob is out"), "{played}");
+    assert!(block("alice rhumb doctor").contains("\nnothing is wrong\n"), "{played}");
 }

@@ -69,9 +69,10 @@ fn ask(
         Some(Transport::Tls) => Ways::UdpAndTls,
         _ => Ways::Udp,
     };
-    let asked = question(&mut session, stranger.name(), own.unwrap_or(stranger.name()));
+    let nobody = stranger.name();
+    let asked = questions(&mut session, nobody, (own, nobody));
     session.close();
-    let refused = matches!(asked, Ok(RibResponseBody::Refused(Refusal::NotAuthorised)));
+    let refused = matches!(asked.1, Ok(RibResponseBody::Refused(Refusal::NotAuthorised)));
     let Some(identity) = subject.identity.as_ref().filter(|_| refused && subject.is_node()) else {
         if refused {
             findings.ok(look_up, "it answers, and refuses strangers by its rules");
@@ -87,29 +88,42 @@ fn ask(
     let asked = Session::reach(Arc::clone(identity), remote, ways, PATIENCE);
     let asked = asked.and_then(|reached| {
         let mut session = reached.map_err(Failure::operation)?;
-        let asked = question(&mut session, identity.name(), identity.name());
+        let asked = questions(&mut session, identity.name(), (own, nobody));
         session.close();
-        asked
+        Ok(asked)
     });
-    tell(look_up, own, asked, findings)
+    tell(look_up, own, asked.unwrap_or_else(|failure| (None, Err(failure))), findings)
 }
 
-fn question(session: &mut Session, source: Name, about: Name) -> Outcome<RibResponseBody> {
-    Directory::new(session, source).request(RibRequestBody::LookUpRoute(about))
+/// Asks about a name that nobody has, which tells what time it is there, and then about this
+/// host's, if that was answered.
+fn questions(session: &mut Session, source: Name, (own, nobody): (Option<Name>, Name)) -> Answers {
+    let mut directory = Directory::new(session, source);
+    let mut ask = |name| directory.request(RibRequestBody::LookUpRoute(name));
+    match (ask(nobody), own) {
+        (Ok(RibResponseBody::Absent(absence)), own) => {
+            // It signs that for two seconds from now on.
+            let told = Told::now(absence.not_before_s);
+            let answer = own.map_or(Ok(RibResponseBody::Absent(absence)), ask);
+            (Some(told), answer)
+        }
+        (other, _) => (None, other),
+    }
 }
+
+/// What it told of its time, and of a name.
+type Answers = (Option<Told>, Outcome<RibResponseBody>);
 
 /// Says what it answered about `own`, or about a name that nobody has.
 fn tell(
     look_up: &Look,
     own: Option<Name>,
-    asked: Result<RibResponseBody, Failure>,
+    (told_s, asked): Answers,
     findings: &mut Findings,
 ) -> Heard {
-    let mut heard = Heard::default();
+    let mut heard = Heard { told_s, knows: None };
     match asked {
-        Ok(RibResponseBody::Absent(absence)) => {
-            // It signs that for two seconds from now on.
-            heard.told_s = Some(Told::now(absence.not_before_s));
+        Ok(RibResponseBody::Absent(_)) => {
             heard.knows = own.map(|_| false);
             match own {
                 Some(_) => findings.ok(look_up, "it answers; it knows no way to this host's name, so no node of it has joined"),
