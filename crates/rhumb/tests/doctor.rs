@@ -163,6 +163,22 @@ fn whoever_is_not_let_in_is_told_who_can_change_that() {
 }
 
 #[test]
+fn a_network_that_nobody_runs_is_told_by_each_of_its_parts() {
+    let keeper = Keeper::create("home");
+    let mut running = keeper.run();
+    let alice = joined(&keeper.invite("alice"));
+    running.nudge("TERM");
+    running.child.wait().unwrap();
+    let said = doctor(&alice, &[]);
+    let run = "rhumb network run";
+    said.has("keeper", "problem", &["is not there", run, "TCP port 7462"]);
+    said.has("router", "problem", &["nobody answers at", run]);
+    said.has("RIB", "problem", &["nobody answers at", run]);
+    said.has("admission", "not_tried", &["no router is reached"]);
+    said.has("membership", "ok", &["days left"]);
+}
+
+#[test]
 fn files_that_cannot_be_used_are_named_and_the_rest_is_looked_at() {
     let keeper = Keeper::create("home");
     let _running = keeper.run();

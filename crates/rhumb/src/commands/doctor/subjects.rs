@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rhumb_daemon::cli::{DoctorArguments, NodeArguments};
 use rhumb_daemon::config::{ConfigFile, Listens, NodeSettings, Survey};
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::names::book;
 use rhumb_daemon::network::{Created, Folder, Joined, Part, Rank};
 use rhumb_daemon::remote::Remote;
 use rhumb_trust::Identity;
@@ -85,6 +86,11 @@ pub(super) fn gather(
                 listens,
             });
         }
+    }
+    // The one that `rhumb up` has made, where nothing says another.
+    let made = book::folder().map(|folder| folder.join("node.key")).filter(|it| it.exists());
+    if let Some(path) = made {
+        files::key("rhumb up", (&path, Role::Node), false, findings);
     }
     if survey.node.is_some() {
         subjects.push(of_file("[node]", &settings, findings));
