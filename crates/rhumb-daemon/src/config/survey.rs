@@ -21,7 +21,7 @@ pub struct Survey {
     pub faults: Vec<(&'static str, Failure)>,
     /// Sections that are not looked at.
     pub others: Vec<String>,
-    /// Key files, and the role of each.
+    /// Key files of daemons, and the role of each.
     pub keys: Vec<(PathBuf, Role)>,
     /// Where daemons of this host listen.
     pub listens: Vec<Listens>,
@@ -49,8 +49,7 @@ impl Listens {
         Self { what: what.to_owned(), address, is_tcp }
     }
 
-    /// Where the parts of a network listen whose keeper is this host, and its own node if it is to
-    /// be one.
+    /// Where the parts of a network listen whose keeper is this host; nowhere else.
     ///
     /// # Errors
     /// When its settings cannot be read.
@@ -122,7 +121,6 @@ impl ConfigFile {
     fn look_at_node(&self, survey: &mut Survey) {
         match self.node(&NodeArguments::default()) {
             Ok(node) => {
-                survey.keys.extend(node.key.clone().map(|key| (key, Role::Node)));
                 survey.node = Some(node);
             }
             Err(failure) => survey.faults.push(("a node", failure)),
@@ -180,13 +178,13 @@ mod tests {
         );
         assert_eq!(found.faults.len(), 1);
         assert_eq!((found.faults[0].0, &found.others[..]), ("rhumb rib", &["waypoint".into()][..]));
-        let keys = [("n.key", Role::Node), ("r.key", Role::Router)];
-        assert_eq!(found.keys, keys.map(|(path, role)| (PathBuf::from(path), role)));
+        assert_eq!(found.keys, [(PathBuf::from("r.key"), Role::Router)]);
         let listens: Vec<(u16, bool)> =
             found.listens.iter().map(|it| (it.address.port(), it.is_tcp)).collect();
         assert_eq!(listens, [(7460, false), (443, true)]);
-        let routers = found.node.unwrap().routers();
-        assert_eq!(routers, ["127.0.0.1:8".parse().unwrap()]);
+        let node = found.node.unwrap();
+        assert_eq!(node.routers(), ["127.0.0.1:8".parse().unwrap()]);
+        assert_eq!(node.key, Some(PathBuf::from("n.key")));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //!
 //! INVARIANT: no name is taken from a process that has it. A router or RIB has one session with a
 //! name, and of two nodes with one key the later one counts: so links are tried under a key of the
-//! moment, and this host's own name is used only where no node with it is known to run.
+//! moment, and this host's own name is used only where no node with it is known to run; and with
+//! the keeper, who has no sessions.
 
 mod admission;
 mod daemons;
@@ -49,7 +50,7 @@ pub(crate) fn run(
     ports::look(&listens, &running, &mut findings);
     let stranger = key::load_or_ephemeral(None)?;
     for subject in &subjects {
-        let told_s = keeper::look(subject, &mut findings);
+        let told = keeper::look(subject, &mut findings);
         let mut reached = Vec::new();
         for remote in &subject.routers {
             let router = router::look(subject, *remote, &stranger, &mut findings);
@@ -57,7 +58,7 @@ pub(crate) fn run(
         }
         let is_running = running.has(subject);
         let heard = directory::look(subject, &stranger, is_running, &mut findings);
-        keeper::compare_clocks(subject, told_s, heard.told_s, &mut findings);
+        keeper::compare_clocks(subject, told, heard.told, &mut findings);
         if subject.is_node() {
             admission::look(subject, &reached, (&heard, &running), &mut findings);
         }

@@ -24,7 +24,7 @@ use super::subjects::Subject;
 #[derive(Default)]
 pub(super) struct Heard {
     /// What it told of its time.
-    pub(super) told_s: Option<Told>,
+    pub(super) told: Option<Told>,
     /// Whether a way to this host's name is known, if it said that.
     pub(super) knows: Option<bool>,
 }
@@ -48,7 +48,7 @@ pub(super) fn look(
             continue;
         }
         let heard = ask(&look_up, (subject, *remote), reached.by, (stranger, is_running), findings);
-        all.told_s = all.told_s.or(heard.told_s);
+        all.told = all.told.or(heard.told);
         all.knows = match (all.knows, heard.knows) {
             (Some(a), Some(b)) => Some(a || b),
             (a, b) => a.or(b),
@@ -118,10 +118,10 @@ type Answers = (Option<Told>, Outcome<RibResponseBody>);
 fn tell(
     look_up: &Look,
     own: Option<Name>,
-    (told_s, asked): Answers,
+    (told, asked): Answers,
     findings: &mut Findings,
 ) -> Heard {
-    let mut heard = Heard { told_s, knows: None };
+    let mut heard = Heard { told, knows: None };
     match asked {
         Ok(RibResponseBody::Absent(_)) => {
             heard.knows = own.map(|_| false);

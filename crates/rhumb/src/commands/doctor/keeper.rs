@@ -1,8 +1,6 @@
 //! The keeper of a network that was joined: whether it is reached and takes this host for a member;
 //! and by how much this machine's clock is off, if the keeper's or else the RIB's is right.
 
-use std::sync::Arc;
-
 use rhumb_daemon::clock::{self, span};
 use rhumb_daemon::failure::Failure;
 use rhumb_daemon::network::joining::ask_keeper;
@@ -26,7 +24,7 @@ pub(super) fn look(subject: &Subject, findings: &mut Findings) -> Option<Told> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::operation);
     let asked = runtime.and_then(|it| {
-        let asked = it.block_on(ask_keeper(&Arc::clone(identity), joined));
+        let asked = it.block_on(ask_keeper(identity, joined));
         // Looking up a host cannot be told to end.
         it.shutdown_background();
         asked
@@ -63,15 +61,15 @@ pub(super) fn look(subject: &Subject, findings: &mut Findings) -> Option<Told> {
     }
 }
 
-/// Says by how much the clock is off. `keeper_s`, `rib_s`: what they have told of their time.
+/// Says by how much the clock is off. `by_keeper`, `by_rib`: what they have told of their time.
 pub(super) fn compare_clocks(
     subject: &Subject,
-    keeper_s: Option<Told>,
-    rib_s: Option<Told>,
+    by_keeper: Option<Told>,
+    by_rib: Option<Told>,
     findings: &mut Findings,
 ) {
     let looked = Look::of("clock", &subject.of);
-    let (whose, told) = match (keeper_s, rib_s) {
+    let (whose, told) = match (by_keeper, by_rib) {
         (Some(told), _) => ("the keeper's", told),
         (None, Some(told)) => ("the RIB's", told),
         (None, None) => {

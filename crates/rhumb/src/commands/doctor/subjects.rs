@@ -66,27 +66,7 @@ pub(super) fn gather(
     if arguments.network.is_some() {
         return Ok(subjects);
     }
-    for (path, role) in survey.keys.iter().filter(|(_, role)| *role != Role::Node) {
-        let of = format!("[{}]", role.as_str());
-        let identity = files::key(&of, (path, *role), false, findings);
-        if *role == Role::Router {
-            let lacks_key = identity.is_none();
-            let (routers, ribs) = (survey.upstreams.clone(), survey.router_ribs.clone());
-            let (joined, settings, listens) = (None, settings.clone(), Vec::new());
-            let role = *role;
-            subjects.push(Subject {
-                of,
-                role,
-                identity,
-                lacks_key,
-                routers,
-                ribs,
-                joined,
-                settings,
-                listens,
-            });
-        }
-    }
+    subjects.extend(of_daemons(survey, &settings, findings));
     // The one that `rhumb up` has made, where nothing says another.
     let made = book::folder().map(|folder| folder.join("node.key")).filter(|it| it.exists());
     if let Some(path) = made {
@@ -128,6 +108,33 @@ fn there(label: &rhumb_wire::PublishedLabel) -> Outcome<Folder> {
             "this host is in no network that is called {label}: `rhumb network` lists what there is"
         ))),
     }
+}
+
+/// Keys of the daemons that the file sets up; and its router, if it does one.
+fn of_daemons(
+    survey: &Survey,
+    settings: &NodeSettings,
+    findings: &mut Findings,
+) -> Option<Subject> {
+    let mut router = None;
+    for (path, role) in &survey.keys {
+        let of = format!("[{}]", role.as_str());
+        let identity = files::key(&of, (path, *role), false, findings);
+        if *role == Role::Router {
+            router = Some(Subject {
+                of,
+                role: *role,
+                lacks_key: identity.is_none(),
+                identity,
+                routers: survey.upstreams.clone(),
+                ribs: survey.router_ribs.clone(),
+                joined: None,
+                settings: settings.clone(),
+                listens: Vec::new(),
+            });
+        }
+    }
+    router
 }
 
 fn of_file(of: &str, settings: &NodeSettings, findings: &mut Findings) -> Subject {
