@@ -108,7 +108,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     Err(format!("{program} {}: {}\n{}", arguments[0], finished.end, finished.tail(5)))
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let finished = process::run(Command::new("id").arg("-u"), Duration::from_secs(10), Echo::Kept);
     finished.is_ok_and(|finished| finished.output.trim() == "0")
 }

@@ -7,6 +7,7 @@ mod doctor;
 mod domain;
 mod exchange;
 mod group;
+pub mod manual;
 mod member;
 mod name;
 mod network;
@@ -46,6 +47,7 @@ pub use exchange::{ExchangeArguments, ExchangeCommand};
 pub use group::{
     GroupArguments, GroupCommand, GroupReceiveArguments, GroupRemoveArguments, GroupSendArguments,
 };
+pub use manual::{CompletionsArguments, ManArguments};
 pub use member::{MemberArguments, MemberCommand};
 pub(crate) use name::parse_published;
 pub use name::{NameArguments, NameCommand, OwnerArguments};
@@ -171,6 +173,11 @@ pub enum Command {
     Exchange(ExchangeArguments),
     /// Send a command's packets through waypoints, or a socket's, a user's, or a network's
     Stamp(StampArguments),
+    /// Print the script by which a shell completes commands and options: source <(rhumb
+    /// completions bash)
+    Completions(CompletionsArguments),
+    /// Write manual pages: one of the program, and one of each command
+    Man(ManArguments),
 }
 
 /// `rhumb demo`

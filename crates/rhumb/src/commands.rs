@@ -2,6 +2,7 @@
 
 pub(crate) mod capability;
 pub(crate) mod certify;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod domain;
@@ -12,6 +13,7 @@ pub(crate) mod inspect;
 pub(crate) mod join;
 pub(crate) mod keygen;
 pub(crate) mod keyserver;
+pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod name;
 pub(crate) mod network;

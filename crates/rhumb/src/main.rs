@@ -96,18 +96,16 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
         Command::Capability(arguments) => {
             commands::capability::run(&arguments.command, &file, with_parent, form)
         }
-        Command::Waypoint(arguments) => {
-            commands::waypoint::run(arguments, &file, with_parent, form)
-        }
+        Command::Waypoint(it) => commands::waypoint::run(it, &file, with_parent, form),
         Command::Member(arguments) => commands::member::run(arguments, file, with_parent, form),
-        Command::Exchange(arguments) => {
-            commands::exchange::run(arguments, &file, with_parent, form)
-        }
+        Command::Exchange(it) => commands::exchange::run(it, &file, with_parent, form),
         Command::Status(arguments) => {
             commands::status::run(arguments.admin.clone(), arguments.flows, &file, form)
         }
         Command::Doctor(it) => return commands::doctor::run(it, Ok(file), form),
         Command::Why(arguments) => commands::why::run(arguments, &file, form),
+        Command::Completions(arguments) => commands::completions::run(arguments.shell),
+        Command::Man(arguments) => commands::man::run(&arguments.dir, form),
         #[cfg(target_os = "linux")]
         Command::Stamp(arguments) => {
             return commands::stamp::run(arguments, &file, with_parent, form);

@@ -42,6 +42,7 @@ mod hello_flood;
 mod input;
 mod invitations;
 mod logs;
+mod manual;
 mod mobility;
 mod names;
 mod neighbours;
