@@ -22,6 +22,9 @@ usage: cargo xtask TASK
   upgrade REVISION
         Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
         the present one, in which each process is replaced by one of the other version.
+  deb [--try]
+        Builds a Debian package: target/debian/rhumb_VERSION_ARCHITECTURE.deb. With --try one is made of the
+        binary that tests use, installed below a folder, and tried, as `test` does.
   figures --date YYYY-MM-DD [switch | platypus]
         Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.
   pictures
@@ -73,6 +76,9 @@ pub(crate) enum Task {
     },
     /// The git revision of the earlier version.
     Upgrade(String),
+    Deb {
+        is_trial: bool,
+    },
     Figures(FiguresOptions),
     Pictures,
 }
@@ -90,6 +96,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
             Some(word) => Err(format!("{task}: `{word}` is not understood")),
         },
         Some("bench") => parse_bench(words),
+        Some("deb") => match (words.next(), words.next()) {
+            (None, _) => Ok(Task::Deb { is_trial: false }),
+            (Some("--try"), None) => Ok(Task::Deb { is_trial: true }),
+            (Some("--try"), Some(word)) | (Some(word), _) => {
+                Err(format!("deb: `{word}` is not understood"))
+            }
+        },
         Some("aarch64") => match (words.next(), words.next()) {
             (None, _) => Ok(Task::Aarch64 { again: false }),
             (Some("--again"), None) => Ok(Task::Aarch64 { again: true }),
@@ -201,6 +214,9 @@ mod tests {
             assert_eq!(parsed(line), Ok(Task::Aarch64 { again }));
         }
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
+        for (line, is_trial) in [("deb", false), ("deb --try", true)] {
+            assert_eq!(parsed(line), Ok(Task::Deb { is_trial }));
+        }
         assert_eq!(parsed("pictures"), Ok(Task::Pictures));
     }
 
@@ -216,6 +232,7 @@ mod tests {
             "tidy --fix",
             "vectors names",
             "pictures all",
+            "deb --release",
             "bench a b c",
             "bench --xml",
             "aarch64 all",

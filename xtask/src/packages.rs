@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 26] = [
+const WANTED: [(&str, &str, &str); 33] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -37,6 +37,13 @@ const WANTED: [(&str, &str, &str); 26] = [
     ("java", "default-jre-headless", "a CQL cluster under a RIB's store"),
     ("javac", "default-jdk-headless", "clocks of that cluster that a test sets"),
     ("mvn", "maven", "a CQL cluster under a RIB's store"),
+    ("dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
+    ("strip", "binutils", "the Debian package"),
+    ("systemd-analyze", "systemd", "services of the Debian package, and their sandbox"),
+    ("strace", "strace", "services of the Debian package, and their sandbox"),
+    ("groff", "groff-base", "manual pages"),
+    ("zsh", "zsh", "completion of commands"),
+    ("fish", "fish", "completion of commands"),
     ("valgrind", "valgrind", "counting instructions, following secrets through ciphers"),
 ];
 

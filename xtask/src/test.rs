@@ -1,9 +1,9 @@
 //! `cargo xtask test`: the one test command.
 //!
 //! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and
-//! doc tests; 4. documentation without warnings;
-//! 5. every fuzz target; 6. the demo, end to end; 7. pictures; 8. the instructions that forwarding
-//!    takes; 9. what has code of its own for aarch64. A failed step does not keep the later ones
+//! doc tests; 4. the Debian package; 5. documentation without warnings;
+//! 6. every fuzz target; 7. the demo, end to end; 8. pictures; 9. the instructions that forwarding
+//!    takes; 10. what has code of its own for aarch64. A failed step does not keep the later ones
 //!    from running.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::arguments::TestOptions;
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
-use crate::{aarch64, demo, fuzz, instructions, packages, pictures, programs, tidy};
+use crate::{aarch64, deb, demo, fuzz, instructions, packages, pictures, programs, tidy};
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
@@ -30,6 +30,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let mut report = Report::default();
     report.step("tidy", || tidy::step(root));
     report.step("tests", || programs::run(root, &target_directory, options.again));
+    report.step("package", || deb::step(root, &target_directory));
     report.step("documentation", || documentation(root));
     if options.fast {
         report.step("fuzz", || Outcome::skipped("fuzz: --fast"));

@@ -1,0 +1,309 @@
+//! `cargo xtask deb`: a Debian package of the program, with its manual pages, completions,
+//! services, settings and documents.
+//!
+//! Flow: 1. the program, built for release; 2. a folder with every file where the package puts it:
+//! those of `packaging/debian/root` as they are, and what the program and the project give; 3. what
+//! the package says of itself, from `packaging/debian/control`; 4. `dpkg-deb` packs it.
+//!
+//! Invariant: whatever lies below `/etc` is listed as settings, which no upgrade replaces; and the
+//! same commit with the same compiler makes the same package.
+
+mod checks;
+mod inside;
+mod smoke;
+mod unit;
+
+pub(crate) use checks::step;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::metadata::{self, Metadata, cargo};
+use crate::process::{self, Echo};
+use crate::report::{Outcome, Report};
+
+/// How a package is packed.
+#[derive(Debug, Clone, Copy)]
+enum Packing {
+    /// As small as may be.
+    Small,
+    /// As fast as may be: for tests.
+    Fast,
+}
+
+/// Builds it, or tries one around the binary that tests use. Whether all went well.
+pub(crate) fn run(root: &Path, is_trial: bool) -> bool {
+    if is_trial {
+        return try_alone(root);
+    }
+    let built = build(root).and_then(|(target, program)| {
+        Stage::new(root, &target, "debian")?.pack(&program, Packing::Small)
+    });
+    match &built {
+        Ok(package) => println!("{}; install it: apt install {0}", package.display()),
+        Err(problem) => println!("failed: {problem}"),
+    }
+    built.is_ok()
+}
+
+/// The step of `cargo xtask test`, by itself.
+fn try_alone(root: &Path) -> bool {
+    let mut report = Report::default();
+    report.step("package", || {
+        let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
+        match loaded {
+            Ok(metadata) => step(root, &metadata.target_directory),
+            Err(problem) => Outcome::failed(problem),
+        }
+    });
+    println!("{}", report.summary());
+    report.succeeded()
+}
+
+/// The target folder, and the program in it.
+fn build(root: &Path) -> Result<(PathBuf, PathBuf), String> {
+    let target = Metadata::load(root, &[metadata::host_triple()?])?.target_directory;
+    let mut command = Command::new(cargo());
+    command.current_dir(root);
+    command.args(["build", "--locked", "--release", "--package", "rhumb", "--bin", "rhumb"]);
+    let finished = process::run(&mut command, BUILD_DEADLINE, Echo::ErrorsShown)?;
+    match finished.succeeded() {
+        true => Ok((target.clone(), target.join("release/rhumb"))),
+        false => Err(format!("cargo build {}", finished.end)),
+    }
+}
+
+/// Where a package is put together.
+struct Stage {
+    root: PathBuf,
+    /// Of this version of the project.
+    version: String,
+    /// As Debian calls it: amd64, arm64.
+    architecture: String,
+    /// Holds the packages.
+    folder: PathBuf,
+    /// The files of the package, as they will lie on a host.
+    files: PathBuf,
+}
+
+impl Stage {
+    /// An empty one.
+    fn new(root: &Path, target_directory: &Path, folder: &str) -> Result<Self, String> {
+        let packages = Metadata::load(root, &[metadata::host_triple()?])?.packages;
+        let version = packages.into_iter().find(|it| it.name == "rhumb").map(|it| it.version);
+        let folder = target_directory.join(folder);
+        let files = folder.join("rhumb");
+        if files.exists() {
+            fs::remove_dir_all(&files).map_err(|error| told(&files, &error))?;
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            version: version.ok_or("the workspace has no package `rhumb`")?,
+            architecture: said(Command::new("dpkg").arg("--print-architecture"))?,
+            folder,
+            files,
+        })
+    }
+
+    /// Puts all together: the path of the package.
+    fn pack(&self, program: &Path, packing: Packing) -> Result<PathBuf, String> {
+        copy_tree(&self.root.join("packaging/debian/root"), &self.files)?;
+        self.add_program(program)?;
+        self.add_manual(program)?;
+        self.add_documents()?;
+        self.add_control()?;
+        let name = format!("rhumb_{}_{}.deb", self.version, self.architecture);
+        let package = self.folder.join(name);
+        let mut pack = Command::new("dpkg-deb");
+        pack.args(match packing {
+            Packing::Small => ["-Zxz", "-z6"],
+            Packing::Fast => ["-Zgzip", "-z1"],
+        });
+        // Times of files are those of the commit, so that the package is the same another day.
+        let commit = said(Command::new("git").current_dir(&self.root).args(COMMIT_TIME));
+        if let Ok(commit) = commit {
+            pack.env("SOURCE_DATE_EPOCH", commit);
+        }
+        said(pack.args(["--root-owner-group", "--build"]).arg(&self.files).arg(&package))?;
+        Ok(package)
+    }
+
+    fn add_program(&self, program: &Path) -> Result<(), String> {
+        let placed = self.place(PROGRAM)?;
+        let mut strip = Command::new("strip");
+        strip.args(["--strip-unneeded", "-o"]).arg(&placed).arg(program);
+        said(&mut strip)?;
+        set_mode(&placed, 0o755)
+    }
+
+    /// What the program makes of its own command line.
+    fn add_manual(&self, program: &Path) -> Result<(), String> {
+        for (shell, path) in COMPLETIONS {
+            let script = said(Command::new(program).args(["completions", shell]))?;
+            self.add(path, &(script + "\n"))?;
+        }
+        let pages = self.files.join("usr/share/man/man1");
+        said(Command::new(program).arg("man").arg(&pages))?;
+        for page in files_below(&pages)? {
+            said(Command::new("gzip").args(["-9", "-n"]).arg(pages.join(page)))?;
+        }
+        Ok(())
+    }
+
+    /// The project's own documents, in folders as in the project, so that their links lead there.
+    fn add_documents(&self) -> Result<(), String> {
+        for file in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
+            self.add_copy(&self.root.join(file), &format!("{DOCUMENTS}/{file}"))?;
+        }
+        let docs = self.root.join("docs");
+        for file in files_below(&docs)? {
+            if file.extension().is_some_and(|end| end == "md") {
+                let place = format!("{DOCUMENTS}/docs/{}", file.display());
+                self.add_copy(&docs.join(&file), &place)?;
+            }
+        }
+        let copyright = self.root.join("packaging/debian/copyright");
+        self.add_copy(&copyright, &format!("{DOCUMENTS}/copyright"))
+    }
+
+    /// What dpkg is told of the package.
+    fn add_control(&self) -> Result<(), String> {
+        let files = files_below(&self.files)?;
+        let mut bytes = 0;
+        for file in &files {
+            let file = self.files.join(file);
+            bytes += fs::metadata(&file).map_err(|error| told(&file, &error))?.len();
+        }
+        let from = self.root.join("packaging/debian/control");
+        let control = read(&from.join("control"))?
+            .replace("{VERSION}", &self.version)
+            .replace("{ARCHITECTURE}", &self.architecture)
+            .replace("{INSTALLED_SIZE}", &bytes.div_ceil(1024).to_string())
+            .replace("{DEPENDS}", &self.libraries()?);
+        self.add("DEBIAN/control", &control)?;
+        let settings = files.iter().filter(|file| file.starts_with("etc"));
+        let settings: String = settings.map(|file| format!("/{}\n", file.display())).collect();
+        self.add("DEBIAN/conffiles", &settings)?;
+        let mut sums = Command::new("md5sum");
+        sums.current_dir(&self.files).args(files.iter().filter(|file| !file.starts_with("etc")));
+        self.add("DEBIAN/md5sums", &(said(&mut sums)? + "\n"))?;
+        for script in ["postinst", "prerm", "postrm"] {
+            let place = format!("DEBIAN/{script}");
+            self.add_copy(&from.join(script), &place)?;
+            set_mode(&self.files.join(place), 0o755)?;
+        }
+        Ok(())
+    }
+
+    /// The packages of the libraries that the program needs, in which versions.
+    fn libraries(&self) -> Result<String, String> {
+        // It reads which packages there are of a source package, and goes by none of it.
+        let source = self.folder.join("source/debian");
+        fs::create_dir_all(&source).map_err(|error| told(&source, &error))?;
+        let control = source.join("control");
+        fs::write(&control, "Source: rhumb\n\nPackage: rhumb\nArchitecture: any\n")
+            .map_err(|error| told(&control, &error))?;
+        let mut ask = Command::new("dpkg-shlibdeps");
+        ask.current_dir(self.folder.join("source")).arg("-O").arg("-e");
+        let answer = said(ask.arg(self.files.join(PROGRAM)))?;
+        let found = answer.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
+        found.map(str::to_owned).ok_or(format!("dpkg-shlibdeps says: {answer}"))
+    }
+
+    fn add_copy(&self, from: &Path, path: &str) -> Result<(), String> {
+        self.add(path, &read(from)?)
+    }
+
+    fn add(&self, path: &str, text: &str) -> Result<(), String> {
+        let file = self.place(path)?;
+        fs::write(&file, text).map_err(|error| told(&file, &error))?;
+        set_mode(&file, 0o644)
+    }
+
+    /// The path, in a folder that is there.
+    fn place(&self, path: &str) -> Result<PathBuf, String> {
+        let file = self.files.join(path);
+        make_folder(file.parent().unwrap_or(&self.files))?;
+        Ok(file)
+    }
+}
+
+/// Copies all files, which all may read.
+fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
+    for file in files_below(from)? {
+        let placed = to.join(&file);
+        make_folder(placed.parent().unwrap_or(to))?;
+        fs::copy(from.join(&file), &placed).map_err(|error| told(&placed, &error))?;
+        set_mode(&placed, 0o644)?;
+    }
+    Ok(())
+}
+
+/// The files below a folder, in order of their names: a package that is made again is the same.
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(below) = folders.pop() {
+        let path = folder.join(&below);
+        for entry in fs::read_dir(&path).map_err(|error| told(&path, &error))? {
+            let entry = entry.map_err(|error| told(&path, &error))?;
+            let kind = entry.file_type().map_err(|error| told(&path, &error))?;
+            let list = if kind.is_dir() { &mut folders } else { &mut files };
+            list.push(below.join(entry.file_name()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Makes a folder and those around it, whatever the umask says.
+fn make_folder(folder: &Path) -> Result<(), String> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(around) = folder.parent() {
+        make_folder(around)?;
+    }
+    fs::create_dir(folder).map_err(|error| told(folder, &error))?;
+    set_mode(folder, 0o755)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
+    let mode = fs::Permissions::from_mode(mode);
+    fs::set_permissions(path, mode).map_err(|error| told(path, &error))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| told(path, &error))
+}
+
+/// What a command prints, if it ends well.
+fn said(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let finished = process::run(command, DEADLINE, Echo::Kept)?;
+    match finished.succeeded() {
+        true => Ok(finished.output.trim_end().to_owned()),
+        false => Err(format!("{program} {}: {}", finished.end, finished.tail(8))),
+    }
+}
+
+fn told(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+const PROGRAM: &str = "usr/bin/rhumb";
+const DOCUMENTS: &str = "usr/share/doc/rhumb";
+/// Where shells look for the scripts of packages.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/rhumb"),
+    ("fish", "usr/share/fish/vendor_completions.d/rhumb.fish"),
+    ("zsh", "usr/share/zsh/vendor-completions/_rhumb"),
+];
+const COMMIT_TIME: [&str; 3] = ["log", "-1", "--format=%ct"];
+/// From nothing, on two busy cores.
+const BUILD_DEADLINE: Duration = Duration::from_secs(45 * 60);
+/// To pack a program, on two busy cores.
+const DEADLINE: Duration = Duration::from_secs(5 * 60);

@@ -1,0 +1,224 @@
+//! What `cargo xtask test` tries of the Debian package, packed around the binary that the tests
+//! have built, which saves the minutes of a release build.
+//!
+//! Flow: 1. pack; 2. what is in it, and whose; 3. install it below a folder, upgrade it, remove and
+//! purge it, with dpkg and the package's own scripts; 4. before it is removed, its services: as
+//! systemd reads them and rates their sandbox, and each one's command line, run once (`smoke`).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::inside::Inside;
+use super::{Packing, Stage, files_below, make_folder, read, said, smoke, told};
+use crate::packages::is_root;
+use crate::process;
+use crate::report::Outcome;
+
+/// Makes the package and tries it.
+pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
+    for program in ["dpkg-deb", "dpkg-shlibdeps", "strip"] {
+        if !process::is_installed(program) {
+            return Outcome::skipped(format!("package: without `{program}`, of Debian"));
+        }
+    }
+    let program = target_directory.join("debug/rhumb");
+    let packed = Stage::new(root, target_directory, "debian/test")
+        .and_then(|stage| Ok((stage.pack(&program, Packing::Fast)?, stage)));
+    let (package, stage) = match packed {
+        Ok(packed) => packed,
+        Err(problem) => return Outcome::failed(format!("package: {problem}")),
+    };
+    let mut outcome = of("contents", contents(&package, &stage.files));
+    if !is_root() {
+        outcome.add(Outcome::skipped("package: installing it needs root"));
+        return outcome;
+    }
+    // Services run as users of their own, who have to reach it.
+    let host = match Host::new() {
+        Ok(host) => host,
+        Err(problem) => return Outcome::failed(format!("package: {problem}")),
+    };
+    outcome.add(of("installation", host.install(&package)));
+    if outcome.failures.is_empty() {
+        outcome.add(services(&host));
+        outcome.add(of("removal", host.remove(&package)));
+    }
+    outcome
+}
+
+/// What of the services can be tried here.
+fn services(host: &Host) -> Outcome {
+    for program in ["unshare", "setpriv", "ip", "systemd-analyze"] {
+        if !process::is_installed(program) {
+            return Outcome::skipped(format!("package: services: without `{program}`"));
+        }
+    }
+    let inside = match Inside::enter(&host.folder) {
+        Ok(inside) => inside,
+        Err(problem) => return Outcome::skipped(format!("package: services: {problem}")),
+    };
+    let mut outcome = of("units", units(&inside));
+    outcome.add(of("services", smoke::run(&inside)));
+    if !process::is_installed("strace") {
+        outcome.add(Outcome::skipped("package: system calls of services: without `strace`"));
+    }
+    outcome
+}
+
+/// Services are sound, and what they leave to whoever takes one over is little.
+fn units(inside: &Inside) -> Result<(), String> {
+    let mut verify = inside.command("systemd-analyze");
+    // Services name pages of the manual, which have to be there.
+    verify.arg(if process::is_installed("man") { "--man=yes" } else { "--man=no" });
+    let complaints = said(verify.args(["verify", "--recursive-errors=no"]).args(UNITS))?;
+    if !complaints.is_empty() {
+        return Err(complaints);
+    }
+    for unit in UNITS {
+        let mut rate = inside.command("systemd-analyze");
+        said(rate.args(["security", "--offline=true", MOST_EXPOSED, unit]))?;
+    }
+    Ok(())
+}
+
+fn of(what: &str, result: Result<(), String>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::passed(1),
+        Err(problem) => Outcome::failed(format!("package: {what}: {problem}")),
+    }
+}
+
+/// All files are root's, nobody else writes them, and everything is there.
+fn contents(package: &Path, files: &Path) -> Result<(), String> {
+    let list = said(Command::new("dpkg-deb").arg("--contents").arg(package))?;
+    for line in list.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_root = fields.get(1) == Some(&"root/root");
+        let expected = ["drwxr-xr-x", "-rw-r--r--", "-rwxr-xr-x"];
+        if !is_root || !expected.contains(&fields[0]) {
+            return Err(format!("whose, and with what rights: {line}"));
+        }
+        if fields[0] == "-rwxr-xr-x" && !line.ends_with("./usr/bin/rhumb") {
+            return Err(format!("no program: {line}"));
+        }
+    }
+    for file in EXPECTED {
+        if !list.lines().any(|line| line.ends_with(&format!(" ./{file}"))) {
+            return Err(format!("{file} is not in it"));
+        }
+    }
+    let settings = said(Command::new("dpkg-deb").args(["--info"]).arg(package).arg("conffiles"))?;
+    let expected = files_below(&files.join("etc"))?;
+    if expected.is_empty() || settings.lines().count() != expected.len() {
+        return Err(format!("not all of /etc are settings that stay: {settings}"));
+    }
+    Ok(())
+}
+
+/// A folder in which packages are installed as on a host of their own.
+struct Host {
+    folder: PathBuf,
+}
+
+impl Host {
+    /// One with no more than what dpkg needs, and the users that every host has.
+    fn new() -> Result<Self, String> {
+        let unique = format!("rhumb-package-{}", std::process::id());
+        let host = Self { folder: std::env::temp_dir().join(unique) };
+        for folder in ["etc", "run", "var/lib/dpkg/info", "var/lib/dpkg/updates"] {
+            make_folder(&host.folder.join(folder))?;
+        }
+        host.write("var/lib/dpkg/status", "")?;
+        host.write("etc/passwd", USERS)?;
+        host.write("etc/group", GROUPS)?;
+        Ok(host)
+    }
+
+    /// Installs it, and again with a setting that was changed, which stays.
+    fn install(&self, package: &Path) -> Result<(), String> {
+        self.dpkg(&["--install"], package.as_os_str())?;
+        let users = self.read("etc/passwd")?;
+        for user in ["rhumb-rib", "rhumb-router", "rhumb"] {
+            let line = users.lines().find(|line| line.starts_with(&format!("{user}:")));
+            if !line.is_some_and(|line| line.ends_with("nologin")) {
+                return Err(format!("no user {user} who logs in nowhere: {users}"));
+            }
+        }
+        let home = self.folder.join("var/lib/rhumb");
+        let facts = fs::metadata(&home).map_err(|error| told(&home, &error))?;
+        if facts.mode() & 0o777 != 0o700 || facts.uid() == 0 {
+            return Err(format!("{}: {:o} of {}", home.display(), facts.mode(), facts.uid()));
+        }
+        let changed = self.read(SETTING)? + "# changed here\n";
+        self.write(SETTING, &changed)?;
+        self.dpkg(&["--force-confold", "--install"], package.as_os_str())?;
+        match self.read(SETTING)? == changed {
+            true => Ok(()),
+            false => Err(format!("an upgrade replaced {SETTING}, which was changed")),
+        }
+    }
+
+    /// Removes and purges it: keys stay.
+    fn remove(&self, package: &Path) -> Result<(), String> {
+        self.write("etc/rhumb/rib.key", "a key\n")?;
+        self.dpkg(&["--remove"], "rhumb".as_ref())?;
+        if self.folder.join("usr/bin/rhumb").exists() || !self.folder.join(SETTING).exists() {
+            return Err("removed: the program is there, or settings are not".to_owned());
+        }
+        self.dpkg(&["--install"], package.as_os_str())?;
+        self.dpkg(&["--purge"], "rhumb".as_ref())?;
+        if self.folder.join(SETTING).exists() || self.read("etc/rhumb/rib.key").is_err() {
+            return Err("purged: settings are there, or keys are not".to_owned());
+        }
+        Ok(())
+    }
+
+    fn dpkg(&self, arguments: &[&str], of: &std::ffi::OsStr) -> Result<(), String> {
+        let mut dpkg = Command::new("dpkg");
+        // The scripts run here, and are told where the folder is.
+        dpkg.arg(format!("--root={}", self.folder.display()));
+        dpkg.args(["--force-script-chrootless", "--force-depends"]).args(arguments).arg(of);
+        said(dpkg.env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+    }
+
+    fn read(&self, path: &str) -> Result<String, String> {
+        read(&self.folder.join(path))
+    }
+
+    fn write(&self, path: &str, text: &str) -> Result<(), String> {
+        let file = self.folder.join(path);
+        fs::write(&file, text).map_err(|error| told(&file, &error))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // What is left of it is no reason to fail.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Those whom programs of every host ask for.
+const USERS: &str = "root:x:0:0::/root:/bin/sh\nman:x:6:12::/var/cache/man:/usr/sbin/nologin\n";
+const GROUPS: &str = "root:x:0:\nman:x:12:\n";
+const SETTING: &str = "etc/rhumb/rib.toml";
+const UNITS: [&str; 4] =
+    ["rhumb-rib.service", "rhumb-router.service", "rhumb-up.service", "rhumb-network@home.service"];
+/// In tenths: "OK" begins at 2.0 and below.
+const MOST_EXPOSED: &str = "--threshold=20";
+const EXPECTED: [&str; 12] = [
+    "etc/rhumb/router.toml",
+    "usr/bin/rhumb",
+    "usr/lib/systemd/system/rhumb-network@.service",
+    "usr/lib/systemd/system/rhumb-router.service",
+    "usr/lib/sysusers.d/rhumb.conf",
+    "usr/share/bash-completion/completions/rhumb",
+    "usr/share/doc/rhumb/copyright",
+    "usr/share/doc/rhumb/docs/operators.md",
+    "usr/share/fish/vendor_completions.d/rhumb.fish",
+    "usr/share/man/man1/rhumb.1.gz",
+    "usr/share/man/man1/rhumb-network-create.1.gz",
+    "usr/share/zsh/vendor-completions/_rhumb",
+];
