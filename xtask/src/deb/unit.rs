@@ -94,7 +94,7 @@ fn calls_of(word: &str, groups: &BTreeMap<&str, Vec<&str>>) -> BTreeSet<String> 
 
 const UNITS: &str = "/usr/lib/systemd/system";
 /// Holds for each of them.
-const FOR_ALL: &str = "rhumb-.service.d/sandbox.conf";
+const FOR_ALL: &str = "rhumb-.service.d/10-sandbox.conf";
 
 #[cfg(test)]
 mod tests {
