@@ -141,13 +141,21 @@ impl Stage {
 
     /// What the program makes of its own command line.
     fn add_manual(&self, program: &Path) -> Result<(), String> {
+        // Nobody's settings have it log anything between the lines of a script.
+        let ask = |words: &[&str]| {
+            let mut command = Command::new(program);
+            command.current_dir(&self.folder).env("HOME", &self.folder).env_remove("RUST_LOG");
+            said(command.args(words))
+        };
         for (shell, path) in COMPLETIONS {
-            let script = said(Command::new(program).args(["completions", shell]))?;
+            let script = ask(&["completions", shell])?;
             self.add(path, &(script + "\n"))?;
         }
         let pages = self.files.join("usr/share/man/man1");
-        said(Command::new(program).arg("man").arg(&pages))?;
+        make_folder(&pages)?;
+        ask(&["man", pages.to_str().ok_or("the target folder has a name that is no text")?])?;
         for page in files_below(&pages)? {
+            set_mode(&pages.join(&page), 0o644)?;
             said(Command::new("gzip").args(["-9", "-n"]).arg(pages.join(page)))?;
         }
         Ok(())

@@ -143,6 +143,8 @@ impl Host {
     fn new() -> Result<Self, String> {
         let unique = format!("rhumb-package-{}", std::process::id());
         let host = Self { folder: std::env::temp_dir().join(unique) };
+        // A folder that somebody else has made is none of ours.
+        fs::create_dir(&host.folder).map_err(|error| told(&host.folder, &error))?;
         for folder in ["etc", "run", "var/lib/dpkg/info", "var/lib/dpkg/updates"] {
             make_folder(&host.folder.join(folder))?;
         }
