@@ -2,14 +2,14 @@
 //! now.
 //!
 //! 1. Whoever connects has proven a name. A member's talk has a place of its own, the newest of
-//!    each name; strangers share [`STRANGERS`] places, in which the address that has most makes
+//!    each name; strangers share `STRANGERS` places, in which the address that has most makes
 //!    room.
 //! 2. A stranger says an invitation's id, and is shown a proof, whether there is such an invitation
 //!    or not: what it may learn, it learns by its own proof.
 //! 3. That the invitation is used is on disk before the answer is sent.
 //!
 //! INVARIANT: nothing is told to, changed for, or written because of who has neither proven an
-//! invitation's secret nor a member's name; one who falls silent is gone after [`TALK_WITHIN`].
+//! invitation's secret nor a member's name; one who falls silent is gone after `TALK_WITHIN`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
