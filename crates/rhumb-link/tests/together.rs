@@ -147,9 +147,7 @@ fn an_epoch_that_ends_among_them_seals_those_before() {
     }
     let mut batch = unsealed(&net, 64);
     seal(&mut net, &mut batch, 0..64, &[Some(session); 64]);
-    let epoch = |slot: usize| {
-        RecordHeader::parse(batch.bytes(&batch.slots()[slot])).unwrap().counter.epoch()
-    };
+    let epoch = |slot: usize| RecordHeader::parse(batch.datagram(slot)).unwrap().counter.epoch();
     assert_eq!([0, 19, 20, 63].map(epoch), [0, 0, 1, 1]);
     assert_eq!(arrived(&mut net, &batch), (0..64).collect::<Vec<_>>());
 }
@@ -187,7 +185,7 @@ fn slots_need_not_stand_in_their_order() {
     batch.arena_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
     seal(&mut net, &mut batch, 1..6, &[Some(session); 5]);
     for slot in 1..6 {
-        let sealed = batch.bytes(&batch.slots()[slot]);
+        let sealed = batch.datagram(slot);
         assert!(!sealed.windows(8).any(|it| it == &plaintext(40, slot)[..8]), "{slot}");
     }
     batch.drop_datagram(0);

@@ -414,7 +414,7 @@ impl<S: Store> Server<S> {
     /// one.
     fn serve_group(&mut self, batch: &mut Batch, mut slots: Range<usize>, now: Now) -> usize {
         let is_sealed = |slot: &usize| {
-            let first = batch.bytes(&batch.slots()[*slot]).first();
+            let first = batch.datagram(*slot).first();
             first.and_then(|first| RecordKind::of(*first)) == Some(RecordKind::Pdu)
         };
         slots.end = slots.clone().find(|slot| !is_sealed(slot)).unwrap_or(slots.end);

@@ -113,6 +113,15 @@ impl Batch {
         &self.arena[slot.offset..slot.offset + slot.len]
     }
 
+    /// The bytes of the datagram in slot `index`.
+    ///
+    /// # Panics
+    /// When there is no slot `index`.
+    #[inline]
+    pub fn datagram(&self, index: usize) -> &[u8] {
+        self.bytes(&self.slots[index])
+    }
+
     /// One datagram and who it is from.
     ///
     /// # Panics

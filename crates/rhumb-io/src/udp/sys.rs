@@ -295,7 +295,7 @@ impl Sender {
             let Some((address, address_len)) = Address::new(run.peer, family) else { break };
             let begin = self.iovecs.len();
             for slot in runs.slots(index) {
-                self.push_segment(begin, batch.bytes(&batch.slots()[slot]));
+                self.push_segment(begin, batch.datagram(slot));
             }
             self.addresses.push(address);
             self.controls.push(Control::segments_of(run.segment_len));

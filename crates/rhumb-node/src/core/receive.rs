@@ -73,7 +73,7 @@ impl Core {
             to: at.flow.to,
             kind: at.kind,
             port: at.port,
-            body: &batch.bytes(&batch.slots()[at.slot])[at.body.clone()],
+            body: &batch.datagram(at.slot)[at.body.clone()],
         })
     }
 
