@@ -10,7 +10,8 @@
 //! Names are put into the store without being signed, since nobody who asks has the directory
 //! verify them again; what is published is signed and verified. Times are medians over rounds in
 //! turns; waiting times are those of all look-ups at half the rate of the same run, in as many
-//! rounds.
+//! rounds. Each thread keeps to a core; beside waiting times stands for what part of the time others
+//! had the directory's, since pauses of milliseconds are what the slowest hundredth is made of.
 //!
 //! Run by `cargo xtask bench rib embedded`; `--json` prints one object, `--names=N` puts another
 //! number in the place of ten million, `--memory=N` so many GiB in the place of what holds all
@@ -20,13 +21,15 @@
 
 #[path = "../../rhumb-io/benches/machine/mod.rs"]
 mod machine;
+#[path = "../../rhumb-io/benches/machine/pin.rs"]
+mod pin;
 #[path = "../../rhumb-io/benches/machine/thread_cpu.rs"]
 mod thread_cpu;
 
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -76,6 +79,7 @@ fn main() {
     let many = word("--names=").map_or(MANY, |it| it.parse().expect("--names=N, a number"));
     let memory = word("--memory=").map_or(MEMORY, |it| it.parse().expect("--memory=N, in GiB"));
     let mut conditions: Vec<(&str, String)> = machine::conditions().into();
+    pin::pin_to(0);
     let folder = tempfile::tempdir().expect("a folder for the stores");
     // A tenth of them, as one million is of ten.
     let mut worlds = [many / 10, many].map(|names| World::new(folder.path(), names, memory << 30));
@@ -124,6 +128,7 @@ fn main() {
         ("lost_at_half_load", waits.lost),
         ("turns_over_1_cpu_ms_at_half_load", waits.over_1_ms),
         ("longest_turn_cpu_ms_at_half_load", waits.longest),
+        ("kept_from_cpu_at_half_load", waits.kept_waiting),
     ];
     print(json, &conditions, &figures, &targets);
 }
@@ -287,6 +292,7 @@ impl World {
         self.ask_for(SLICE, other);
         self.client.under_way.clear();
         let before = self.serving.turns();
+        let kept_before = self.serving.kept_waiting();
         let begin = Instant::now();
         let (mut sent, mut waited) = (0u64, Vec::new());
         while begin.elapsed() < 2 * SLICE {
@@ -306,12 +312,15 @@ impl World {
             waited.extend(self.client.exchange(Duration::from_millis(20)));
         }
         let turns = self.serving.turns_since(before);
+        let kept = self.serving.kept_waiting().saturating_sub(kept_before);
         let lost = self.client.under_way.len() as f64;
         self.client.under_way.clear();
         waited.sort();
         let at = |part: f64| waited[(waited.len() as f64 * part) as usize].as_secs_f64() * 1e3;
         let over_1_ms = turns.over_1_ms as f64 / turns.count.max(1) as f64;
-        Waits { p50_ms: at(0.5), p99_ms: at(0.99), lost, over_1_ms, longest: turns.longest_ms }
+        let kept_waiting = kept.as_secs_f64() / (2 * SLICE).as_secs_f64();
+        let [p50_ms, p99_ms] = [0.5, 0.99].map(at);
+        Waits { p50_ms, p99_ms, lost, over_1_ms, longest: turns.longest_ms, kept_waiting }
     }
 }
 
@@ -324,6 +333,8 @@ struct Waits {
     over_1_ms: f64,
     /// The longest of them, in milliseconds of its processor.
     longest: f64,
+    /// The part of the time that the directory's thread was to run and others had its core.
+    kept_waiting: f64,
 }
 
 impl Waits {
@@ -335,6 +346,7 @@ impl Waits {
             lost: rounds.iter().map(|it| it.lost).sum(),
             over_1_ms: of(|it| it.over_1_ms),
             longest: rounds.iter().map(|it| it.longest).fold(0.0, f64::max),
+            kept_waiting: of(|it| it.kept_waiting),
         }
     }
 }
@@ -411,6 +423,8 @@ struct Serving {
     is_over: Arc<AtomicBool>,
     cpu_ns: Arc<AtomicU64>,
     turns: Arc<Mutex<Turns>>,
+    /// Where the system counts what the thread waited for its processor.
+    account: PathBuf,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -422,7 +436,10 @@ impl Serving {
         let (over, cpu) = (is_over.clone(), cpu_ns.clone());
         let turns = Arc::new(Mutex::new(Turns::default()));
         let noted = turns.clone();
+        let (tell, told) = std::sync::mpsc::channel();
         let run = move || {
+            pin::pin_to(1 % pin::cores());
+            tell.send(std::fs::read_link("/proc/thread-self").expect("a thread")).expect("heard");
             let mut batch = Batch::new();
             while !over.load(Ordering::Relaxed) {
                 let ready = socket.wait(Some(Duration::from_millis(5)), None).expect("a wait");
@@ -445,7 +462,16 @@ impl Serving {
             }
         };
         let thread = Some(std::thread::spawn(run));
-        Self { address, is_over, cpu_ns, turns, thread }
+        let account = Path::new("/proc").join(told.recv().expect("told")).join("schedstat");
+        Self { address, is_over, cpu_ns, turns, account, thread }
+    }
+
+    /// How long it was to run and did not, since others had its core. Source: the kernel's
+    /// documentation of scheduler statistics.
+    fn kept_waiting(&self) -> Duration {
+        let account = std::fs::read_to_string(&self.account).unwrap_or_default();
+        let waited = account.split_whitespace().nth(1).and_then(|it| it.parse().ok());
+        Duration::from_nanos(waited.unwrap_or(0))
     }
 
     /// Its turns so far; the longest one begins anew.

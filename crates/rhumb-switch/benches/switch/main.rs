@@ -6,17 +6,19 @@
 //! 2. A worker that is not the switch, alone and beside another on a thread of its own.
 //! 3. On sockets: between two ends over veth pairs, beside forwarders that do less.
 //! 4. Known names beside a flood of absent ones, in memory.
-//! 5. 1 and 3 again with the cipher off: a build for measurement, made on the first run.
+//! 5. Known flows beside routes of others that change, in memory.
+//! 6. 1 and 3 again with the cipher off: a build for measurement, made on the first run.
 //!
 //! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of
-//! it; `fast_path` does 2 alone, `misses` does 4 alone, `million` 1 at the smallest size or at
-//! `--payload=N`; `figures` prints the series behind the paper's figures instead. Takes about two
-//! minutes, builds excluded, and two gigabytes of memory for twice a million flows. The paths over
-//! veth pairs need root.
+//! it; `fast_path` does 2 alone, `misses` and `changes` do 4 and 5, `million` 1 at the least size
+//! or at `--payload=N`; `figures` prints the series behind the paper's figures instead.
+//! Takes about two minutes, builds excluded, and two gigabytes of memory for twice a million flows.
+//! The paths over veth pairs need root.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod bare;
 mod chance;
+mod changes;
 mod cipher_off;
 mod fast_path;
 mod figures;
@@ -31,6 +33,7 @@ mod namespace;
 mod path;
 mod report;
 mod sockets;
+mod worker;
 mod workers;
 
 use cipher_off::CipherOff;
@@ -54,7 +57,7 @@ fn main() {
     if said("fast_path") {
         return fast_path::measure().print_text();
     }
-    if said("misses") || said("million") {
+    if said("misses") || said("changes") || said("million") {
         return measure_part(&words);
     }
     if said("workers") {
@@ -84,12 +87,13 @@ fn main() {
         Vec::new()
     };
     let misses = if memory.is_empty() { Vec::new() } else { measure_misses() };
+    let changes = if memory.is_empty() { Vec::new() } else { measure_changes() };
     let (sockets, is_fair) = match udp {
         true => measure_sockets(&mut conditions, &mut cipher_off),
         false => (None, false),
     };
     conditions.insert("load_average_after".to_owned(), machine::load_average().into());
-    let report = Report { conditions, memory, misses, fast_path, sockets, is_fair };
+    let report = Report { conditions, memory, misses, changes, fast_path, sockets, is_fair };
     if said("--json") { report.print_json() } else { report.print_text() }
 }
 
@@ -99,6 +103,9 @@ fn measure_part(words: &[String]) {
     let mut report = Report { conditions: machine::conditions(), ..Report::default() };
     if said("misses") {
         report.misses = measure_misses();
+    }
+    if said("changes") {
+        report.changes = measure_changes();
     }
     if said("million") {
         let asked = words.iter().find_map(|word| word.strip_prefix("--payload="));
@@ -128,6 +135,11 @@ fn measure_memory(
 fn measure_misses() -> Vec<misses::Row> {
     machine::pin(Core::Measured);
     misses::PAYLOADS.into_iter().flat_map(misses::measure).collect()
+}
+
+fn measure_changes() -> Vec<changes::Row> {
+    machine::pin(Core::Measured);
+    changes::measure()
 }
 
 fn measure_sockets(

@@ -264,20 +264,16 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(members: usize) -> Self {
-        Self::with(members, 1, Vec::new())
+        Self::with_ribs(members, 1, Vec::new())
     }
 
     /// With so many names for each member.
     pub(crate) fn with_names(members: usize, names: usize) -> Self {
-        Self::with(members, names, Vec::new())
+        Self::with_ribs(members, names, Vec::new())
     }
 
     /// With a switch that was told of these RIBs, and has not connected to them yet.
-    pub(crate) fn with_ribs(members: usize, ribs: Vec<Remote>) -> Self {
-        Self::with(members, 1, ribs)
-    }
-
-    fn with(members: usize, names: usize, ribs: Vec<Remote>) -> Self {
+    pub(crate) fn with_ribs(members: usize, names: usize, ribs: Vec<Remote>) -> Self {
         let now = member::now();
         let ends = members * names;
         let pairs = ends * (ends - 1);
@@ -449,9 +445,9 @@ pub(crate) fn member_index(address: SocketAddr) -> usize {
 pub(crate) const ROUTER: SocketAddr =
     SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 4000));
 /// Sessions that a thousand flows are between, and a million.
-const SESSIONS: usize = 32;
+pub(crate) const SESSIONS: usize = 32;
 /// Of each of them, for a million flows.
-const NAMES_A_SESSION: usize = 32;
+pub(crate) const NAMES_A_SESSION: usize = 32;
 /// So much later, a session may open as many flows again.
 const OPENING_TAKES: Duration = Duration::from_millis(100);
 /// So much later, a switch has one more handshake or certificate verified, whoever comes.

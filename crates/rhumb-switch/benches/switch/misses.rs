@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_rib::Server;
 use rhumb_rib::store::Memory;
-use rhumb_switch::{Job, Remote};
+use rhumb_switch::Remote;
 use rhumb_wire::{Batch, Name, Role};
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ use crate::figures::rounded;
 use crate::machine::{median, thread_cpu};
 use crate::member::{self, Form};
 use crate::memory::{BATCH_DATAGRAMS, Bare, Contestant, ENTRIES, ROUTER, Scene};
+use crate::worker::{TURNS_TO_CONNECT, Worker, timed};
 
 /// Which names are asked for in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +131,7 @@ fn bare_slice(bare: &mut Bare, payload: usize) -> f64 {
 
 /// The switch, and who else has to do with a miss.
 struct Misses {
-    scene: Scene,
+    worker: Worker,
     kind: Absent,
     per_mille: usize,
     few: Vec<Name>,
@@ -138,11 +139,7 @@ struct Misses {
     rib: Server<Memory>,
     /// What the RIB has yet to read.
     questions: VecDeque<Vec<u8>>,
-    jobs: VecDeque<Job>,
     rib_free_at: Instant,
-    verifier_free_at: Instant,
-    /// The worker's own.
-    out: Batch,
 }
 
 impl Misses {
@@ -154,20 +151,17 @@ impl Misses {
         let link = rhumb_link::Config::default();
         let rib = Server::new(identity, Memory::default(), config, link, [5; 32], now);
         let mut chance = Chance::new(3);
-        let scene = Scene::with_ribs(2, vec![remote]);
-        let now = scene.now.instant;
+        let scene = Scene::with_ribs(2, 1, vec![remote]);
+        let rib_free_at = scene.now.instant;
         let mut misses = Self {
-            scene,
+            worker: Worker::new(scene),
             kind,
             per_mille,
             few: (0..FEW).map(|_| Name(chance.name())).collect(),
             chance,
             rib: rib.expect("a RIB"),
             questions: VecDeque::new(),
-            jobs: VecDeque::new(),
-            rib_free_at: now,
-            verifier_free_at: now,
-            out: Batch::new(),
+            rib_free_at,
         };
         misses.connect();
         misses
@@ -176,10 +170,10 @@ impl Misses {
     /// Lets the switch find its RIB.
     fn connect(&mut self) {
         for _ in 0..TURNS_TO_CONNECT {
-            self.scene.now = self.scene.now.plus(Duration::from_millis(10));
-            self.advance();
+            self.worker.scene.now = self.worker.scene.now.plus(Duration::from_millis(10));
+            self.worker.advance();
             self.serve();
-            if self.scene.switch.status(self.scene.now).ribs.iter().all(|rib| rib.name.is_some()) {
+            if self.worker.has_ribs() {
                 return;
             }
         }
@@ -188,26 +182,20 @@ impl Misses {
 
     /// Hits in millions per second of the worker.
     fn slice(&mut self, payload: usize) -> f64 {
-        self.scene.form = Form::Labels;
+        self.worker.scene.form = Form::Labels;
         let data = member::data(payload, &mut self.chance);
         let (mut hits, mut arrived, mut took) = (0, 0, Duration::ZERO);
         let mut batch = Batch::new();
-        self.keep_alive(&mut batch);
+        self.worker.keep_alive(&mut batch);
         while took < SLICE {
             batch.clear();
             let known = self.seal(&mut batch, &data);
-            let mut busy = timed(|| {
-                self.scene.switch.handle_batch(&mut batch, self.scene.now);
-                self.advance();
-            });
+            let mut busy = self.worker.handle(&mut batch);
             // A PDU whose flow has to be made anew goes on in a slot of its own.
-            let sink = self.scene.members[1].address;
-            let sent = batch.iter().chain(self.out.iter());
-            arrived += sent.filter(|(peer, _)| *peer == sink).count();
-            self.collect(&batch);
-            self.scene.now = self.scene.now.plus(busy);
+            arrived += self.collect(&batch);
+            self.worker.scene.now = self.worker.scene.now.plus(busy);
             let answers = self.serve();
-            self.scene.now = self.scene.now.plus(answers);
+            self.worker.scene.now = self.worker.scene.now.plus(answers);
             busy += answers;
             took += busy;
             hits += known;
@@ -219,8 +207,8 @@ impl Misses {
 
     /// A batch for the destination and for nowhere. How many are for the destination.
     fn seal(&mut self, batch: &mut Batch, data: &[u8]) -> usize {
-        let known = self.scene.members[1].name();
-        let now = self.scene.now;
+        let scene = &mut self.worker.scene;
+        let known = scene.members[1].name();
         let mut hits = 0;
         for _ in 0..BATCH_DATAGRAMS {
             let to = match (self.per_mille > self.chance.below(1000), self.kind) {
@@ -231,39 +219,30 @@ impl Misses {
                 (true, Absent::Fresh) => (Name(self.chance.name()), Form::Names),
                 (true, Absent::Few) => (self.few[self.chance.below(FEW)], Form::Names),
             };
-            let source = &mut self.scene.members[0];
-            source.push_data(batch, source.address, to, data, now);
+            let source = &mut scene.members[0];
+            source.push_data(batch, source.address, to, data, scene.now);
         }
         hits
     }
 
-    /// The rest of a worker's turn.
-    fn advance(&mut self) {
-        let (switch, now) = (&mut self.scene.switch, self.scene.now);
-        self.jobs.extend(std::iter::from_fn(|| switch.poll_job()));
-        if switch.poll_timeout().is_some_and(|due| due <= now.instant) {
-            switch.handle_timeout(now);
-        }
-        while switch.poll_event().is_some() {}
-        switch.poll_transmit(&mut self.out);
-    }
-
-    /// Takes what goes to the RIB, as far as its socket has room; what goes to members is theirs.
-    fn collect(&mut self, batch: &Batch) {
-        let out = std::mem::take(&mut self.out);
-        for (peer, datagram) in batch.iter().chain(out.iter()) {
-            if peer == RIB && self.questions.len() < SOCKET_DATAGRAMS {
-                self.questions.push_back(datagram.to_vec());
+    /// Takes what goes to the RIB, as far as its socket has room. How much goes to the sink.
+    fn collect(&mut self, batch: &Batch) -> usize {
+        let sink = self.worker.scene.members[1].address;
+        let mut arrived = 0;
+        let Self { worker, questions, .. } = self;
+        worker.collect(batch, |peer, datagram| {
+            arrived += usize::from(peer == sink);
+            if peer == RIB && questions.len() < SOCKET_DATAGRAMS {
+                questions.push_back(datagram.to_vec());
             }
-        }
-        self.out = out;
-        self.out.clear();
+        });
+        arrived
     }
 
     /// RIB and verifier work until they have caught up with the
     /// clock. What their answers cost the worker.
     fn serve(&mut self) -> Duration {
-        let now = self.scene.now;
+        let now = self.worker.scene.now;
         let mut busy = Duration::ZERO;
         let mut batch = Batch::new();
         self.collect(&batch);
@@ -277,41 +256,11 @@ impl Misses {
             self.rib_free_at = now.instant + took;
             let mut answers = Batch::new();
             batch.iter().for_each(|(_, datagram)| answers.push(RIB, datagram));
-            busy += timed(|| {
-                self.scene.switch.handle_batch(&mut answers, now);
-                self.advance();
-            });
+            busy += self.worker.handle(&mut answers);
             self.collect(&answers);
         }
-        while self.verifier_free_at <= now.instant
-            && let Some(job) = self.jobs.pop_front()
-        {
-            let begin = thread_cpu();
-            let done = job.run();
-            self.verifier_free_at = now.instant + (thread_cpu() - begin);
-            busy += timed(|| {
-                self.scene.switch.handle_done(done, now);
-                self.advance();
-            });
-        }
-        busy
+        busy + self.worker.verify()
     }
-
-    /// The clock has gone on while others had their turn.
-    fn keep_alive(&mut self, batch: &mut Batch) {
-        for member in &mut self.scene.members {
-            batch.clear();
-            member.keep_alive(batch, self.scene.now);
-            (0..batch.len()).for_each(|slot| batch.redirect(slot, member.address));
-            self.scene.switch.handle_batch(batch, self.scene.now);
-        }
-    }
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let begin = thread_cpu();
-    work();
-    thread_cpu() - begin
 }
 
 /// The smallest, where a miss costs most in terms of a
@@ -327,4 +276,3 @@ const SLICE: Duration = Duration::from_millis(8);
 const ROUNDS: usize = 15;
 /// What waits in the RIB's socket at most.
 const SOCKET_DATAGRAMS: usize = 1024;
-const TURNS_TO_CONNECT: usize = 200;

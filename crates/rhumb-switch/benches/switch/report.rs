@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::member::Form;
-use crate::{fast_path, memory, misses, sockets};
+use crate::{changes, fast_path, memory, misses, sockets};
 
 /// All that one run showed.
 #[derive(Default)]
@@ -11,6 +11,7 @@ pub(crate) struct Report {
     pub(crate) conditions: Map<String, Value>,
     pub(crate) memory: Vec<memory::Row>,
     pub(crate) misses: Vec<misses::Row>,
+    pub(crate) changes: Vec<changes::Row>,
     pub(crate) fast_path: Option<fast_path::Results>,
     pub(crate) sockets: Option<sockets::Results>,
     /// Whether the path is one that the socket targets are about.
@@ -43,6 +44,7 @@ impl Report {
         let mut targets: Vec<Target> = self.memory.iter().map(memory_target).collect();
         targets.extend(self.memory.iter().map(names_target));
         targets.extend(misses_targets(&self.misses));
+        targets.extend(self.changes.iter().map(changes_target));
         targets.extend(self.fast_path.as_ref().map(workers_target));
         let mut left_out = Map::new();
         let Some(sockets) = &self.sockets else { return (targets, left_out) };
@@ -103,6 +105,7 @@ impl Report {
             .collect();
         let memory: Vec<Value> = self.memory.iter().map(memory_json).collect();
         let misses: Vec<Value> = self.misses.iter().map(misses::Row::json).collect();
+        let changes: Vec<Value> = self.changes.iter().map(changes::Row::json).collect();
         let sockets: Vec<Value> =
             self.sockets.iter().flat_map(|sockets| &sockets.rows).map(socket_json).collect();
         let object = json!({
@@ -110,6 +113,7 @@ impl Report {
             "conditions": conditions,
             "memory_ns_per_datagram": memory,
             "misses": misses,
+            "changes": changes,
             "workers": self.fast_path.as_ref().map(fast_path::Results::json),
             "udp": sockets,
             "targets": targets,
@@ -126,6 +130,11 @@ impl Report {
         }
         if !self.misses.is_empty() {
             print_misses(&self.misses);
+        }
+        if !self.changes.is_empty() {
+            println!("\nknown flows while routes of others change, Mpps of the worker");
+            println!("payload     flows  still changing  kept  told/s in force");
+            self.changes.iter().for_each(changes::Row::print_text);
         }
         if let Some(fast_path) = &self.fast_path {
             fast_path.print_text();
@@ -169,6 +178,11 @@ fn misses_targets(rows: &[misses::Row]) -> Vec<Target> {
     };
     let kinds = [(0, "new"), (1, "same")];
     payloads.iter().flat_map(|&payload| kinds.map(|kind| target(payload, kind))).collect()
+}
+
+fn changes_target(row: &changes::Row) -> Target {
+    let name = format!("changes_{}_flows_{}", row.flows, row.payload);
+    Target { name, value: row.kept, at_least: OF_STILL, at_most: false, unit: "" }
 }
 
 fn workers_target(results: &fast_path::Results) -> Target {
@@ -291,6 +305,8 @@ const OF_BARE_MEMORY: f64 = 0.85;
 const MILLION_NAMES: f64 = 1.15;
 /// The rate of known names beside misses, in terms of their share of the full rate.
 const OF_SHARE: f64 = 0.95;
+/// The rate of known flows beside ten thousand changes a second, in terms of that without.
+const OF_STILL: f64 = 0.9;
 /// CPU time per datagram of a worker beside another, in terms of the same worker's alone.
 const TWO_WORKERS_CPU: f64 = 1.05;
 /// The switch's rate on sockets, in terms of the forwarder's that opens and seals.
