@@ -10,8 +10,8 @@
 //! Names are put into the store without being signed, since nobody who asks has the directory
 //! verify them again; what is published is signed and verified. Times are medians over rounds in
 //! turns; waiting times are those of all look-ups at half the rate of the same run, in as many
-//! rounds. Each thread keeps to a core; beside waiting times stands for what part of the time others
-//! had the directory's, since pauses of milliseconds are what the slowest hundredth is made of.
+//! rounds. Each thread keeps to a core; beside waiting times stands for how long others had
+//! the directory's: the slowest hundredth is made of such pauses.
 //!
 //! Run by `cargo xtask bench rib embedded`; `--json` prints one object, `--names=N` puts another
 //! number in the place of ten million, `--memory=N` so many GiB in the place of what holds all
