@@ -8,7 +8,7 @@ usage: cargo xtask TASK
   test [--again] [--fast] [--fuzz-seconds N] [--no-install]
         Runs every test there is and prints `N passed, N failed, N skipped` last.
         --again           also runs test programs that passed and are unchanged since
-        --fast            leaves out what is slow: fuzzing, the demo, pictures, counting instructions, aarch64
+        --fast            leaves out what is slow: the book, fuzzing, the demo, pictures, counting instructions, aarch64
         --fuzz-seconds N  seconds per fuzz target, 6 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
   vectors
@@ -25,6 +25,8 @@ usage: cargo xtask TASK
   deb [--try]
         Builds a Debian package: target/debian/rhumb_VERSION_ARCHITECTURE.deb. With --try one is made of the
         binary that tests use, installed below a folder, and tried, as `test` does.
+  book  Makes the documentation a book, with a page of all commands: target/book/book/index.html. The first
+        time it builds mdBook.
   figures --date YYYY-MM-DD [switch | platypus]
         Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.
   pictures
@@ -81,6 +83,7 @@ pub(crate) enum Task {
     },
     Figures(FiguresOptions),
     Pictures,
+    Book,
 }
 
 pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
@@ -89,9 +92,10 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         None => Err("no task given".to_owned()),
         Some("help" | "--help" | "-h") => Ok(Task::Help),
         Some("test") => parse_test(words),
-        Some(task @ ("tidy" | "vectors" | "pictures")) => match words.next() {
+        Some(task @ ("tidy" | "vectors" | "pictures" | "book")) => match words.next() {
             None if task == "tidy" => Ok(Task::Tidy),
             None if task == "vectors" => Ok(Task::Vectors),
+            None if task == "book" => Ok(Task::Book),
             None => Ok(Task::Pictures),
             Some(word) => Err(format!("{task}: `{word}` is not understood")),
         },

@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask test`, `tidy`,
-//! `vectors`, `bench`, `aarch64`, `upgrade`, `deb`, `figures` and `pictures`.
+//! `vectors`, `bench`, `aarch64`, `upgrade`, `deb`, `book`, `figures` and `pictures`.
 //!
 //! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the
 //! working tree; whatever another makes goes to the target folder. A task that
@@ -10,6 +10,7 @@
 mod aarch64;
 mod arguments;
 mod bench;
+mod book;
 mod deb;
 mod demo;
 mod figures;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&root, &options),
         Task::Upgrade(revision) => upgrade::run(&root, &revision),
         Task::Deb { is_trial } => deb::run(&root, is_trial),
+        Task::Book => book::run(&root),
         Task::Figures(options) => figures::run(&root, &options),
         Task::Pictures => pictures::write(&root),
     };

@@ -2,9 +2,9 @@
 //!
 //! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and
 //! doc tests; 4. the Debian package; 5. documentation without warnings;
-//! 6. every fuzz target; 7. the demo, end to end; 8. pictures; 9. the instructions that forwarding
-//!    takes; 10. what has code of its own for aarch64. A failed step does not keep the later ones
-//!    from running.
+//! 6. the book; 7. every fuzz target; 8. the demo, end to end; 9. pictures; 10. the instructions
+//! that forwarding takes; 11. what has code of its own for aarch64. A failed step does not keep the
+//! later ones from running.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::arguments::TestOptions;
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
-use crate::{aarch64, deb, demo, fuzz, instructions, packages, pictures, programs, tidy};
+use crate::{aarch64, book, deb, demo, fuzz, instructions, packages, pictures, programs, tidy};
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
@@ -33,12 +33,14 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     report.step("package", || deb::step(root, &target_directory));
     report.step("documentation", || documentation(root));
     if options.fast {
+        report.step("book", || Outcome::skipped("book: --fast"));
         report.step("fuzz", || Outcome::skipped("fuzz: --fast"));
         report.step("demo", || Outcome::skipped("demo: --fast"));
         report.step("pictures", || Outcome::skipped("pictures: --fast"));
         report.step("instructions", || Outcome::skipped("instructions: --fast"));
         report.step("aarch64", || Outcome::skipped("aarch64: --fast"));
     } else {
+        report.step("book", || book::step(root, &target_directory));
         report.step("fuzz", || fuzz::run(root, &target_directory, options.fuzz_time));
         report.step("demo", || demo::run(root, &target_directory));
         report.step("pictures", || pictures::step(root, &target_directory));

@@ -25,6 +25,7 @@ use std::path::Path;
 use crate::metadata::Metadata;
 use crate::report::Outcome;
 use licences::Policy;
+pub(crate) use links::resolve;
 use tree::Tree;
 
 /// What the rules found.

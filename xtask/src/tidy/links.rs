@@ -59,8 +59,8 @@ fn follow(tree: &Tree, from: &str, target: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The path of `file` as seen from the document `from`.
-fn resolve(from: &str, file: &str) -> Option<String> {
+/// The path of `file` as seen from the document `from`; `None` when it leads out of the project.
+pub(crate) fn resolve(from: &str, file: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     for part in file.split('/') {
