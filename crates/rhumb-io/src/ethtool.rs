@@ -79,7 +79,7 @@ fn ask(any_socket: BorrowedFd<'_>, interface: &str, words: &mut [u32]) -> io::Re
     // this command reads and writes, which is as long as it says, or as it can become; both live
     // for the whole call.
     let result =
-        unsafe { libc::ioctl(any_socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+        unsafe { libc::ioctl(any_socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -47,9 +47,10 @@ mod datagrams;
 pub mod discovery;
 mod driver;
 mod error;
-#[cfg(any(fuzzing, test))]
+#[cfg(all(any(fuzzing, test), target_os = "linux"))]
 pub mod fuzz;
 mod group;
+#[cfg(target_os = "linux")]
 pub mod ip;
 mod mailbox;
 mod node;

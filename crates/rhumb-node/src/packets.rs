@@ -3,10 +3,9 @@
 
 use std::task::Waker;
 
-use rhumb_end::{Admits, DatagramError, Packets};
+use rhumb_end::{Admits, DatagramError, PACKETS, Packets};
 use rhumb_wire::Name;
 
-use crate::ip::PORT;
 use crate::mailbox::{Letter, Mailbox};
 use crate::{Connection, Node, NodeError};
 
@@ -23,7 +22,7 @@ pub struct Block {
 }
 
 /// Receives the packets for a node, in place of a [`Port`](crate::Port) with the number
-/// [`PORT`](crate::ip::PORT): for a thread of its own.
+/// [`PACKETS`]: for a thread of its own.
 #[derive(Debug)]
 pub struct PacketPort {
     node: Node,
@@ -37,7 +36,7 @@ impl Node {
     /// When somebody receives them.
     pub fn bind_packets(&self, admits: Admits) -> Result<PacketPort, NodeError> {
         let blocks = self.handle.connections().bind_packets(admits);
-        let blocks = blocks.ok_or(NodeError::PortInUse { port: PORT })?;
+        let blocks = blocks.ok_or(NodeError::PortInUse { port: PACKETS })?;
         Ok(PacketPort { node: self.clone(), blocks })
     }
 }
@@ -58,7 +57,7 @@ impl PacketPort {
 impl Drop for PacketPort {
     fn drop(&mut self) {
         self.blocks.close();
-        self.node.handle.connections().unbind(PORT);
+        self.node.handle.connections().unbind(PACKETS);
     }
 }
 
@@ -69,7 +68,7 @@ impl Letter for Block {
 }
 
 impl Connection {
-    /// Queues a block of IP packets for port [`PORT`](crate::ip::PORT) if there is room, without
+    /// Queues a block of IP packets for port [`PACKETS`] if there is room, without
     /// waiting, and leaves an empty one in its place; says whether there was. If not, `waker` is
     /// woken when there is. Nothing but their own programs slows them down, and one that has become
     /// too long since [`Connection::max_packet_len`] said so is lost.

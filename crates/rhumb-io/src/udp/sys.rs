@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, socklen_t};
+use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, socklen_t};
 use rhumb_wire::Batch;
 
 use super::address::{Address, Family};
@@ -184,18 +184,15 @@ impl Receiver {
         let mut prepared = 0;
         for (index, room) in space.chunks_exact_mut(stride).take(MAX_MESSAGES).enumerate() {
             self.iovecs[index] = iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
-            self.headers[index] = mmsghdr {
-                msg_hdr: msghdr {
-                    msg_name: (&raw mut self.addresses[index]).cast(),
-                    msg_namelen: Address::LEN,
-                    msg_iov: &raw mut self.iovecs[index],
-                    msg_iovlen: 1,
-                    msg_control: (&raw mut self.controls[index]).cast(),
-                    msg_controllen: size_of::<Control>() as _,
-                    ..EMPTY_HEADER.msg_hdr
-                },
-                msg_len: 0,
-            };
+            // With some C libraries a header has fields besides that are not to be named.
+            let mut header = EMPTY_HEADER;
+            header.msg_hdr.msg_name = (&raw mut self.addresses[index]).cast();
+            header.msg_hdr.msg_namelen = Address::LEN;
+            header.msg_hdr.msg_iov = &raw mut self.iovecs[index];
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = (&raw mut self.controls[index]).cast();
+            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+            self.headers[index] = header;
             prepared = index + 1;
         }
         // SAFETY:
@@ -299,17 +296,14 @@ impl Sender {
             }
             self.addresses.push(address);
             self.controls.push(Control::segments_of(run.segment_len));
-            self.headers.push(mmsghdr {
-                msg_hdr: msghdr {
-                    msg_namelen: address_len,
-                    msg_iovlen: (self.iovecs.len() - begin) as _,
-                    // A message of one segment is an ordinary
-                    // datagram and needs no control message.
-                    msg_controllen: if run.segments > 1 { SEGMENT_CONTROL_LEN as _ } else { 0 },
-                    ..EMPTY_HEADER.msg_hdr
-                },
-                msg_len: 0,
-            });
+            let mut header = EMPTY_HEADER;
+            header.msg_hdr.msg_namelen = address_len;
+            header.msg_hdr.msg_iovlen = (self.iovecs.len() - begin) as _;
+            // A message of one segment is an ordinary datagram and needs no control message.
+            if run.segments > 1 {
+                header.msg_hdr.msg_controllen = SEGMENT_CONTROL_LEN as _;
+            }
+            self.headers.push(header);
         }
         let mut iovecs = self.iovecs.as_mut_slice();
         let addresses = self.addresses.iter_mut().zip(&mut self.controls);
