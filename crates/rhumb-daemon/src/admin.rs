@@ -3,6 +3,9 @@
 //!
 //! The usual place of sockets is a folder that only its owner can enter: `$XDG_RUNTIME_DIR/rhumb`,
 //! `/run/rhumb` of root, or else one of the user's own among temporary files.
+//!
+//! Whoever asks waits no longer than it said, and takes no more than a bound, whatever answers: one
+//! that hangs, drips its answer or never ends it.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,8 +13,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use serde::{Serialize, Serializer};
 
 use crate::failure::{Failure, Outcome};
@@ -88,16 +93,21 @@ impl Admin {
         sockets(&usual_folder()).into_iter().map(Self::Socket).collect()
     }
 
-    /// Sends a request and returns all of the answer.
+    /// The sockets that lie at the usual place, whether or not anybody listens: nothing is asked.
+    pub fn listed() -> Vec<Self> {
+        listed(&usual_folder()).into_iter().map(Self::Socket).collect()
+    }
+
+    /// Sends a request and returns all of the answer, if it is there within `deadline`.
     pub(crate) fn ask(&self, path: &str, deadline: Duration) -> io::Result<String> {
+        let until = Instant::now() + deadline;
         match self {
             Self::Address(address) => {
                 let stream = TcpStream::connect_timeout(address, deadline)?;
-                stream.set_read_timeout(Some(deadline))?;
                 stream.set_write_timeout(Some(deadline))?;
-                all_of(request(stream, path, &address.to_string())?)
+                all_of(request(stream, path, &address.to_string())?, until)
             }
-            Self::Socket(socket) => all_of(request_of_socket(socket, path, deadline)?),
+            Self::Socket(socket) => all_of(request_of_socket(socket, path, deadline)?, until),
             Self::Usual => match Self::find() {
                 Ok(found) => found.ask(path, deadline),
                 Err(failure) => Err(io::Error::other(failure.to_string())),
@@ -129,7 +139,7 @@ pub fn open(socket: &Path, path: &str, deadline: Duration) -> io::Result<(String
 }
 
 fn request_of_socket(socket: &Path, path: &str, deadline: Duration) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(socket)?;
+    let stream = connect_within(socket, deadline)?;
     stream.set_read_timeout(Some(deadline))?;
     stream.set_write_timeout(Some(deadline))?;
     request(stream, path, "localhost")
@@ -141,10 +151,73 @@ fn request<S: Write>(mut stream: S, path: &str, host: &str) -> io::Result<S> {
     Ok(stream)
 }
 
-fn all_of(stream: impl Read) -> io::Result<String> {
+/// Connects to a socket. One whose daemon hangs has a full queue, and would be waited for without
+/// end.
+fn connect_within(path: &Path, deadline: Duration) -> io::Result<UnixStream> {
+    let until = Instant::now() + deadline;
+    let stream = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    fcntl_setfd(&stream, FdFlags::CLOEXEC)?;
+    ioctl_fionbio(&stream, true)?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match connect(&stream, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < until => {
+                std::thread::sleep(CONNECT_PAUSE);
+            }
+            Err(Errno::AGAIN) => return Err(too_slow()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    ioctl_fionbio(&stream, false)?;
+    Ok(UnixStream::from(stream))
+}
+
+fn all_of(stream: impl Patient, until: Instant) -> io::Result<String> {
     let mut answer = String::new();
-    stream.take(MAX_ANSWER_LEN).read_to_string(&mut answer)?;
+    Until { stream, until }.take(MAX_ANSWER_LEN).read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+/// A stream whose reads can be made to end.
+trait Patient: Read {
+    fn wait_for(&self, patience: Duration) -> io::Result<()>;
+}
+
+impl Patient for UnixStream {
+    fn wait_for(&self, patience: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(patience))
+    }
+}
+
+impl Patient for TcpStream {
+    fn wait_for(&self, patience: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(patience))
+    }
+}
+
+/// Reads until that moment, and not a byte later.
+struct Until<S> {
+    stream: S,
+    until: Instant,
+}
+
+impl<S: Patient> Read for Until<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(too_slow());
+        }
+        self.stream.wait_for(left)?;
+        self.stream.read(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => too_slow(),
+            _ => error,
+        })
+    }
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "it does not answer in time")
 }
 
 impl fmt::Display for Admin {
@@ -213,11 +286,18 @@ fn make_folder() -> Outcome<PathBuf> {
 }
 
 fn sockets(folder: &Path) -> Vec<PathBuf> {
+    // One that a killed daemon left behind answers nobody; one that is too busy is there.
+    let has_daemon = |path: &PathBuf| match connect_within(path, Duration::ZERO) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::TimedOut,
+    };
+    listed(folder).into_iter().filter(has_daemon).collect()
+}
+
+fn listed(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_socket = |path: &PathBuf| {
         std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
-            // One that a killed daemon left behind answers nobody.
-            && UnixStream::connect(path).is_ok()
     };
     let tells_status = |path: &PathBuf| path.extension().is_some_and(|it| it == EXTENSION);
     let paths = entries.map(|entry| entry.path()).filter(tells_status);
@@ -234,12 +314,48 @@ const FOLDER: &str = "rhumb";
 const EXTENSION: &str = "sock";
 /// Of the few lines before a body.
 const MAX_HEAD_LEN: u64 = 8 << 10;
+/// Between two tries to connect to a daemon that is busy.
+const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// A router with very many sessions lists them all.
 const MAX_ANSWER_LEN: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn one_that_drips_its_answer_or_takes_nobody_is_waited_for_only_so_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let drip = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Each byte comes in time; the end never would.
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            listener
+        });
+        let admin = Admin::Socket(path.clone());
+        let kind = |deadline_ms| {
+            admin.ask("/status", Duration::from_millis(deadline_ms)).unwrap_err().kind()
+        };
+        assert_eq!(kind(200), io::ErrorKind::TimedOut);
+        let listener = drip.join().unwrap();
+        // Nobody accepts: the queue of the system fills up.
+        let mut waiting = Vec::new();
+        while let Ok(stream) = connect_within(&path, Duration::ZERO) {
+            waiting.push(stream);
+            assert!(waiting.len() < 100_000, "the queue has no end");
+        }
+        assert_eq!(kind(50), io::ErrorKind::TimedOut);
+        // It is there all the same, until it is gone.
+        assert_eq!(sockets(folder.path()), std::slice::from_ref(&path));
+        drop((listener, waiting));
+        assert!(sockets(folder.path()).is_empty());
+        assert_eq!(listed(folder.path()), [path]);
+    }
 
     #[test]
     fn an_endpoint_is_a_word_a_path_or_a_loopback_address() {
