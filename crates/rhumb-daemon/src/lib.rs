@@ -44,5 +44,6 @@ pub mod store;
 #[cfg_attr(not(target_os = "linux"), path = "tun/elsewhere.rs")]
 pub mod tun;
 pub mod values;
+pub mod warnings;
 pub mod waypoint;
 pub mod words;

@@ -6,6 +6,7 @@ use rhumb_daemon::admin::Admin;
 use rhumb_daemon::config::ConfigFile;
 use rhumb_daemon::daemon::VERSION;
 use rhumb_daemon::status;
+use rhumb_daemon::warnings::{self, Warning};
 use serde_json::Value;
 
 use super::findings::{Findings, Look};
@@ -85,56 +86,8 @@ fn tell(status: &Value, findings: &mut Findings) {
             "start it again, so that it runs what is installed",
         ),
     }
-    for (found, advice) in warnings(status) {
+    for Warning { found, advice } in warnings::of(status) {
         findings.warn(&daemon, found, advice);
-    }
-    not_published(&daemon, status, findings);
-}
-
-/// What a status warns of.
-fn warnings(status: &Value) -> Vec<(String, &'static str)> {
-    let mut all = Vec::new();
-    if let Some(warning) = status["membership"]["warning"].as_str() {
-        let advice = "a node of a network asks its keeper by itself; of another domain, ask whoever admits there";
-        all.push((format!("its membership: {warning}"), advice));
-    }
-    if let Some(clock) = status["clock"].as_str() {
-        all.push((clock.to_owned(), "set this machine's clock, by a time service if there is one"));
-    }
-    for rib in status["ribs"].as_array().into_iter().flatten() {
-        let at = rib["address"].as_str().unwrap_or("?");
-        if rib["connected"] == false {
-            let advice = "does it run, is its UDP port let in, is it the name it was given by?";
-            all.push((format!("it has no session with its RIB at {at}"), advice));
-        }
-        if let Some(since_s) = rib["no_answer_since_s"].as_u64() {
-            let advice = "is the RIB's machine alive, and its disk?";
-            all.push((format!("its RIB at {at} answers nothing since {since_s} s"), advice));
-        }
-        if let Some(suspected) = rib["suspected_of"].as_str() {
-            let advice = "ask whoever runs it, and take it out of `rib` if nobody can say why";
-            all.push((format!("its RIB at {at} is suspected: {suspected}"), advice));
-        }
-    }
-    all
-}
-
-fn not_published(daemon: &Look, status: &Value, findings: &mut Findings) {
-    if status["role"] == "node" && status["joined"] == false {
-        let advice = "it tries again by itself; its router is looked at below";
-        findings.warn(daemon, "it is not joined to a router now", advice);
-    } else if status["role"] == "node" && status["published"] == false {
-        let advice = "its router's RIB does not answer: only names at the same router reach it";
-        findings.warn(daemon, "its name is not published", advice);
-    }
-    let refused = status["refused_publications"].as_array().map_or(0, Vec::len);
-    if refused > 0 {
-        let found = format!("its RIB refused to publish {refused} names lately");
-        findings.warn(
-            daemon,
-            found,
-            "rhumb status has them with the reasons: refused publications",
-        );
     }
 }
 
@@ -145,24 +98,6 @@ const NOBODY: [ErrorKind; 2] = [ErrorKind::NotFound, ErrorKind::ConnectionRefuse
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn what_a_status_warns_of_is_told_with_what_to_do() {
-        let well = json!({"role": "router", "ribs": [{"address": "a", "connected": true}]});
-        assert!(warnings(&well).is_empty());
-        let ill = json!({
-            "membership": {"warning": "it is over: ask the domain for another"},
-            "clock": "this machine's clock is behind",
-            "ribs": [
-                {"address": "b", "connected": false},
-                {"address": "c", "connected": true, "no_answer_since_s": 9},
-                {"address": "d", "connected": true, "suspected_of": "forgery"},
-            ],
-        });
-        let told: Vec<String> = warnings(&ill).into_iter().map(|(found, _)| found).collect();
-        assert_eq!(told.len(), 5, "{told:?}");
-        assert!(told[2].ends_with("RIB at b") && told[3].ends_with("since 9 s"), "{told:?}");
-    }
 
     #[test]
     fn a_daemon_is_found_by_its_port() {
