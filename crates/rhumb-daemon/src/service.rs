@@ -146,6 +146,8 @@ fn io_json(io: &Backend, counters: &Counters, devices: &[Device]) -> Value {
         "devices": devices.iter().map(device).collect::<Vec<Value>>(),
         "received_datagrams": counters.received_datagrams,
         "sent_datagrams": counters.sent_datagrams,
+        "received_bytes": counters.received_bytes,
+        "sent_bytes": counters.sent_bytes,
         "xdp_received_datagrams": counters.xdp_received_datagrams,
         "xdp_sent_datagrams": counters.xdp_sent_datagrams,
     })

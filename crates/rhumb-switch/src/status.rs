@@ -221,6 +221,9 @@ pub struct SessionStatus {
     pub age_s: u64,
     /// The largest datagram that is sent to it, in bytes of UDP payload.
     pub largest_datagram: u16,
+    /// How long the peer takes to answer, as far as it was asked of late.
+    #[serde(rename = "round_trip_ms", serialize_with = "milliseconds")]
+    pub round_trip: Option<Duration>,
     /// How it is treated: `admitted`, `stranger` or `refused`.
     pub standing: &'static str,
     /// The number of the rule of access that says so, from 1.
@@ -522,6 +525,10 @@ fn heads_in_hexadecimal<S: Serializer>(fork: &Option<Fork>, to: S) -> Result<S::
         bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };
     fork.as_ref().map(|fork| [spelt(&fork.one), spelt(&fork.other)]).serialize(to)
+}
+
+fn milliseconds<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| (time.as_secs_f64() * 1e6).round() / 1e3).serialize(to)
 }
 
 fn by_reason<S: Serializer>(counts: &[(&str, u64)], to: S) -> Result<S::Ok, S::Error> {

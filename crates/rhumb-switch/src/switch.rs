@@ -281,8 +281,8 @@ impl Switch {
     fn session_status(&self, now: Now) -> Vec<SessionStatus> {
         let sessions = self.plane.link().sessions();
         sessions
-            .map(|(session, peer)| (peer, self.treatment(session, now)))
-            .map(|(peer, treatment)| SessionStatus {
+            .map(|(session, peer)| (session, peer, self.treatment(session, now)))
+            .map(|(session, peer, treatment)| SessionStatus {
                 peer: peer.name,
                 role: peer.metadata.role,
                 label: peer.metadata.attributes().get(LABEL).cloned(),
@@ -290,6 +290,7 @@ impl Switch {
                 transport: peer.transport().as_str(),
                 age_s: now.instant.saturating_duration_since(peer.established_at).as_secs(),
                 largest_datagram: peer.max_datagram_len,
+                round_trip: self.plane.link().round_trip(session),
                 standing: treatment.standing.as_str(),
                 rule: treatment.rule,
                 missing: treatment.missing.map(|it| it.to_string()),

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use rhumb_daemon::daemon::{Metric, Snapshot};
+use rhumb_daemon::node_status::told;
 use rhumb_node::Status;
 use serde_json::{Value, json};
 
 /// Status and metrics of this moment; `refused` is who was refused last.
 pub(super) fn snapshot(status: &Status, refused: &Value, uptime: Duration) -> Snapshot {
-    let mut told = json!(status);
-    told["role"] = json!("node");
-    told["uptime_s"] = json!(uptime.as_secs());
+    let mut told = told(status, uptime);
     told["refused"] = json!(refused);
     Snapshot { status: told, metrics: vec![DROPPED.by_reason(status.drops.iter())] }
 }

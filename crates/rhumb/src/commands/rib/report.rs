@@ -42,7 +42,8 @@ fn status<S: Store>(
     let sessions: Vec<Value> = server
         .endpoint()
         .sessions()
-        .map(|(_, peer)| {
+        .map(|(session, peer)| {
+            let round_trip = server.endpoint().round_trip(session);
             json!({
                 "peer": peer.name,
                 "role": peer.metadata.role,
@@ -50,6 +51,7 @@ fn status<S: Store>(
                 "age_s": now.instant.saturating_duration_since(peer.established_at).as_secs(),
                 "transport": peer.transport().as_str(),
                 "largest_datagram": peer.max_datagram_len,
+                "round_trip_ms": round_trip.map(|it| (it.as_secs_f64() * 1e6).round() / 1e3),
             })
         })
         .collect();
