@@ -38,6 +38,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
             "rhumb-rib",
             "rhumb-sim",
             "rhumb-switch",
+            "rhumb-top",
         ],
     },
     Product {
@@ -54,6 +55,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
             "rhumb-rib",
             "rhumb-sim",
             "rhumb-switch",
+            "rhumb-top",
             "rhumb-waypoint",
         ],
     },

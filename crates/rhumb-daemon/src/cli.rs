@@ -13,6 +13,7 @@ mod name;
 mod network;
 mod ports;
 mod stamp;
+mod top;
 mod tun;
 mod waypoint;
 
@@ -65,6 +66,7 @@ pub use stamp::{
     StampTask,
 };
 pub(crate) use stamp::{parse_carried, parse_waypoints};
+pub use top::{TopArguments, TopScreen};
 pub use tun::{AcceptedRoute, TunArguments};
 pub(crate) use tun::{LEAST_MTU, MOST_MTU, RESOLVER, parse_accepted, parse_network};
 pub use waypoint::{AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument};
@@ -154,6 +156,8 @@ pub enum Command {
     Trace(TraceArguments),
     /// Show what a running RIB, router, key server or waypoint is doing
     Status(StatusArguments),
+    /// Watch running daemons in the terminal: rates, sessions, flows, drops, certificates
+    Top(TopArguments),
     /// Find out what is wrong with what this host has: files, clock, router, RIB, keeper, ports and
     /// running daemons; and say what to do
     Doctor(DoctorArguments),

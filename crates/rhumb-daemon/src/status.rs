@@ -37,6 +37,11 @@ pub fn endpoint(admin: Option<Admin>, file: &ConfigFile) -> Outcome<Admin> {
     }
 }
 
+/// The one daemon of this user that has a socket at the usual place.
+pub fn found() -> Outcome<Admin> {
+    Admin::find()
+}
+
 /// Why nothing came from an endpoint, and what to do.
 pub fn not_answered(admin: &Admin, error: &std::io::Error) -> Failure {
     Failure::setup_text(match error.kind() {

@@ -27,6 +27,7 @@ pub(crate) mod serve;
 #[cfg(target_os = "linux")]
 pub(crate) mod stamp;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod trace;
 #[cfg(target_os = "linux")]
 pub(crate) mod tun;

@@ -102,6 +102,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
         Command::Status(arguments) => {
             commands::status::run(arguments.admin.clone(), arguments.flows, &file, form)
         }
+        Command::Top(arguments) => commands::top::run(arguments, &file, form),
         Command::Doctor(it) => return commands::doctor::run(it, Ok(file), form),
         Command::Why(arguments) => commands::why::run(arguments, &file, form),
         Command::Completions(arguments) => commands::completions::run(arguments.shell),
