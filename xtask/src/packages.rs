@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 33] = [
+const WANTED: [(&str, &str, &str); 35] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -40,6 +40,8 @@ const WANTED: [(&str, &str, &str); 33] = [
     ("dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
     ("strip", "binutils", "the Debian package"),
     ("systemd-analyze", "systemd", "services of the Debian package, and their sandbox"),
+    ("tmux", "tmux", "a live view in terminals"),
+    ("promtool", "prometheus", "metrics, alerts and a dashboard, as a Prometheus reads them"),
     ("strace", "strace", "services of the Debian package, and their sandbox"),
     ("groff", "groff-base", "manual pages"),
     ("zsh", "zsh", "completion of commands"),
@@ -108,6 +110,8 @@ fn install(packages: &[&str]) -> Result<(), String> {
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new(program);
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    // A service that a package brings is not started, where that is asked before.
+    command.env("RUNLEVEL", "1");
     let finished = process::run(&mut command, INSTALL_DEADLINE, Echo::Kept)?;
     if finished.succeeded() {
         return Ok(());

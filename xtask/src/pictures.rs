@@ -1,17 +1,19 @@
 //! `cargo xtask pictures`: draws each `docs/pictures/NAME.d2` as `NAME.svg` beside it, light and
-//! dark, and the recording of the demo as a picture that moves. Tests draw them again and compare,
-//! so that no picture is older than its text.
+//! dark, the recording of the demo as a picture that moves, and what `rhumb top` showed as one that
+//! does not. Tests draw them again and compare, so that no picture is older than its text.
 //!
 //! The program that draws, d2, is a Go module; `docs/pictures/go.sum` fixes it to the byte. It is
 //! built once, into the target folder.
 
 pub(crate) mod cast;
+mod pane;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use cast::Cast;
+use pane::Pane;
 
 use crate::metadata::{self, Metadata};
 use crate::process::{self, Echo};
@@ -28,8 +30,10 @@ pub(crate) fn write(root: &Path) -> bool {
         })
         .and_then(|()| {
             let drawing = drawing_of(&root.join(RECORDING));
-            std::fs::write(&drawing, recording(root)?.svg())
-                .map_err(|error| format!("{}: {error}", drawing.display()))
+            write_to(&drawing, &recording(root)?.svg())?;
+            PANES.into_iter().try_for_each(|path| {
+                write_to(&drawing_of(&root.join(path)), &pane(root, path)?.svg())
+            })
         });
     if let Err(problem) = &written {
         eprintln!("pictures: {problem}");
@@ -40,6 +44,11 @@ pub(crate) fn write(root: &Path) -> bool {
 /// Whether each is what its text says.
 pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
     let mut outcome = outcome_of("demo", recorded_as_drawn(root));
+    for path in PANES {
+        let is_as_drawn = pane(root, path)
+            .and_then(|pane| Ok(pane.svg() == read(&drawing_of(&root.join(path)))?));
+        outcome.add(outcome_of(path.trim_end_matches(".cast"), is_as_drawn));
+    }
     if !process::is_installed("go") {
         outcome.add(Outcome::skipped("pictures: no Go toolchain to build d2 with"));
         return outcome;
@@ -60,8 +69,18 @@ pub(crate) fn recording(root: &Path) -> Result<Cast, String> {
     Cast::parse(&text).map_err(|problem| format!("{RECORDING}: {problem}"))
 }
 
+/// What a terminal showed.
+fn pane(root: &Path, path: &str) -> Result<Pane, String> {
+    let text = read(&root.join(path))?;
+    Pane::parse(&text).map_err(|problem| format!("{path}: {problem}"))
+}
+
 fn recorded_as_drawn(root: &Path) -> Result<bool, String> {
     Ok(recording(root)?.svg() == read(&drawing_of(&root.join(RECORDING)))?)
+}
+
+fn write_to(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -135,6 +154,8 @@ fn drawing_of(source: &Path) -> PathBuf {
 
 /// Made by asciinema 2, or by whatever else writes its format: `asciinema rec -c "rhumb demo"`.
 const RECORDING: &str = "docs/pictures/demo.cast";
+/// Written by a test of `rhumb top`, with `RHUMB_PICTURES=docs/pictures`.
+const PANES: [&str; 2] = ["docs/pictures/top.cast", "docs/pictures/top-drops.cast"];
 /// Numbers of d2's themes: "neutral default", and "dark mauve" where the reader's screen is dark.
 const LIGHT: &str = "0";
 const DARK: &str = "200";

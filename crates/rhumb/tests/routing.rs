@@ -13,6 +13,7 @@ mod namespaces;
 mod network;
 mod pages;
 mod stamping;
+mod terminal;
 mod waypoints;
 #[path = "../../rhumb-io/tests/wire/mod.rs"]
 mod wire;
@@ -67,6 +68,8 @@ mod ribs_away;
 mod serve;
 mod state;
 mod tls;
+mod top;
+mod top_elsewhere;
 mod tours;
 mod tun;
 mod tun_programs;
