@@ -114,6 +114,7 @@ impl Stage {
         self.add_program(program)?;
         self.add_manual(program)?;
         self.add_documents()?;
+        self.add_watching()?;
         self.add_control()?;
         let name = format!("rhumb_{}_{}.deb", self.version, self.architecture);
         let package = self.folder.join(name);
@@ -175,6 +176,15 @@ impl Stage {
         }
         let copyright = self.root.join("packaging/debian/copyright");
         self.add_copy(&copyright, &format!("{DOCUMENTS}/copyright"))
+    }
+
+    /// What Prometheus and Grafana are given.
+    fn add_watching(&self) -> Result<(), String> {
+        for file in WATCHING {
+            let from = self.root.join("packaging").join(file);
+            self.add_copy(&from, &format!("usr/share/rhumb/{file}"))?;
+        }
+        Ok(())
     }
 
     /// What dpkg is told of the package.
@@ -309,6 +319,13 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/rhumb"),
     ("fish", "usr/share/fish/vendor_completions.d/rhumb.fish"),
     ("zsh", "usr/share/zsh/vendor-completions/_rhumb"),
+];
+/// Rules with their tests, settings to start from, and a dashboard.
+const WATCHING: [&str; 4] = [
+    "prometheus/alerts.yml",
+    "prometheus/tests.yml",
+    "prometheus/prometheus.yml",
+    "grafana/rhumb.json",
 ];
 const COMMIT_TIME: [&str; 3] = ["log", "-1", "--format=%ct"];
 /// From nothing, on two busy cores.

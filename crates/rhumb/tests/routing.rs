@@ -53,6 +53,7 @@ mod own_network;
 mod path_mtu;
 mod ports;
 mod privileges;
+mod prometheus;
 mod proxy;
 mod published;
 mod python_client;
