@@ -28,7 +28,7 @@ pub struct TopArguments {
     #[arg(long)]
     pub batch: bool,
 
-    /// With --batch: how many tables, and then end
+    /// Print so many plain tables, and end; as with --batch
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 }
