@@ -19,6 +19,8 @@ usage: cargo xtask TASK
   aarch64 [--again]
         Builds for aarch64 and runs under qemu-user more than `test` does: the tests of rhumb-wire and
         rhumb-link, too, and the program. From nothing that takes half an hour on two cores.
+  portable
+        Checks that a node's library compiles for Linux with musl and for macOS; runs nothing of it.
   upgrade REVISION
         Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
         the present one, in which each process is replaced by one of the other version.
@@ -84,6 +86,7 @@ pub(crate) enum Task {
     Figures(FiguresOptions),
     Pictures,
     Book,
+    Portable,
 }
 
 pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
@@ -92,13 +95,16 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         None => Err("no task given".to_owned()),
         Some("help" | "--help" | "-h") => Ok(Task::Help),
         Some("test") => parse_test(words),
-        Some(task @ ("tidy" | "vectors" | "pictures" | "book")) => match words.next() {
-            None if task == "tidy" => Ok(Task::Tidy),
-            None if task == "vectors" => Ok(Task::Vectors),
-            None if task == "book" => Ok(Task::Book),
-            None => Ok(Task::Pictures),
-            Some(word) => Err(format!("{task}: `{word}` is not understood")),
-        },
+        Some(task @ ("tidy" | "vectors" | "pictures" | "book" | "portable")) => {
+            match words.next() {
+                None if task == "tidy" => Ok(Task::Tidy),
+                None if task == "vectors" => Ok(Task::Vectors),
+                None if task == "book" => Ok(Task::Book),
+                None if task == "portable" => Ok(Task::Portable),
+                None => Ok(Task::Pictures),
+                Some(word) => Err(format!("{task}: `{word}` is not understood")),
+            }
+        }
         Some("bench") => parse_bench(words),
         Some("deb") => match (words.next(), words.next()) {
             (None, _) => Ok(Task::Deb { is_trial: false }),

@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask test`, `tidy`,
-//! `vectors`, `bench`, `aarch64`, `upgrade`, `deb`, `book`, `figures` and `pictures`.
+//! `vectors`, `bench`, `aarch64`, `portable`, `upgrade`, `deb`, `book`, `figures` and `pictures`.
 //!
 //! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the
 //! working tree; whatever another makes goes to the target folder. A task that
@@ -20,6 +20,7 @@ mod metadata;
 mod packages;
 mod passed;
 mod pictures;
+mod portable;
 mod process;
 mod products;
 mod programs;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Task::Upgrade(revision) => upgrade::run(&root, &revision),
         Task::Deb { is_trial } => deb::run(&root, is_trial),
         Task::Book => book::run(&root),
+        Task::Portable => portable::run(&root),
         Task::Figures(options) => figures::run(&root, &options),
         Task::Pictures => pictures::write(&root),
     };

@@ -62,6 +62,10 @@ const FOR_AARCH64: [(&str, &str); 5] = [
     ("/usr/bin/qemu-aarch64", "qemu-user"),
 ];
 
+/// For targets whose standard library is compiled from its sources.
+const FOR_TARGETS: [(&str, &str); 2] =
+    [(COMPILER_OF_DEBIAN, "rustc-web"), ("/usr/lib/rustlib/src/rust/library/std", "rust-web-src")];
+
 /// Installs what is missing where that is possible, and says what is still missing.
 pub(crate) fn prepare(may_install: bool) {
     let mut missing = missing();
@@ -80,18 +84,30 @@ pub(crate) fn prepare(may_install: bool) {
 
 /// Installs what is missing to build for aarch64 and to run that, where that is possible.
 pub(crate) fn prepare_for_aarch64(may_install: bool) {
-    let missing: Vec<&str> = FOR_AARCH64
-        .into_iter()
+    prepare_files(&FOR_AARCH64, "aarch64", may_install);
+}
+
+/// The same to check what is compiled for other systems.
+pub(crate) fn prepare_for_targets(may_install: bool) {
+    prepare_files(&FOR_TARGETS, "other systems", may_install);
+}
+
+fn prepare_files(wanted: &[(&str, &'static str)], purpose: &str, may_install: bool) {
+    let missing: Vec<&str> = wanted
+        .iter()
         .filter(|(file, _)| !Path::new(file).exists())
-        .map(|(_, package)| package)
+        .map(|(_, package)| *package)
         .collect();
     if missing.is_empty() || !may_install || !is_root() || !process::is_installed("apt-get") {
         return;
     }
-    println!("installing {}, for aarch64", missing.join(" "));
+    println!("installing {}, for {purpose}", missing.join(" "));
+    let added = match missing.iter().any(|package| package.ends_with(":arm64")) {
+        true => run("dpkg", &["--add-architecture", "arm64"]),
+        false => Ok(()),
+    };
     // By themselves, since not every release of Debian has them all.
-    let installed = run("dpkg", &["--add-architecture", "arm64"]).and_then(|()| install(&missing));
-    if let Err(problem) = installed {
+    if let Err(problem) = added.and_then(|()| install(&missing)) {
         println!("{problem}");
     }
 }

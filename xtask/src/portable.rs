@@ -1,0 +1,103 @@
+//! `cargo xtask portable`: whether a node's library compiles for systems that it is not tested on:
+//! Linux with musl, macOS, and Windows as far as it gets.
+//!
+//! Nobody has the standard library of these here, so a compiler that comes with its sources checks
+//! it, too: Debian's, which is one and the same for all targets. Checking links nothing, so what C
+//! there is below is not compiled: in place of a C compiler stands a program that makes empty
+//! objects.
+//!
+//! Invariant: nothing is run, so this shows that the types fit and no more.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::metadata::{self, Metadata, cargo};
+use crate::packages;
+use crate::process::{self, Echo};
+use crate::report::{Outcome, Report};
+
+/// Checks for each target. Whether all is well.
+pub(crate) fn run(root: &Path) -> bool {
+    let mut report = Report::default();
+    let workshop = metadata::host_triple()
+        .and_then(|host| Metadata::load(root, &[host]))
+        .and_then(|metadata| Workshop::prepare(root, &metadata.target_directory));
+    match workshop {
+        Ok(workshop) => {
+            for target in TARGETS {
+                report.step(target, || workshop.check(target));
+            }
+        }
+        Err(problem) => report.step("targets", || Outcome::failed(problem)),
+    }
+    println!("{}", report.summary());
+    report.succeeded()
+}
+
+struct Workshop {
+    root: PathBuf,
+    folder: PathBuf,
+    /// In place of a C compiler.
+    no_compiler: PathBuf,
+}
+
+impl Workshop {
+    /// Installs what is missing.
+    ///
+    /// # Errors
+    /// With what is missing still.
+    fn prepare(root: &Path, target_directory: &Path) -> Result<Self, String> {
+        packages::prepare_for_targets(true);
+        if !Path::new(SOURCES).is_dir() {
+            return Err(format!("no {SOURCES} (Debian packages rustc-web, rust-web-src)"));
+        }
+        let folder = target_directory.join("portable");
+        let no_compiler = folder.join("no-compiler");
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(&no_compiler, NO_COMPILER))
+            .and_then(|()| std::fs::set_permissions(&no_compiler, Permissions::from_mode(0o755)))
+            .map_err(|error| format!("{}: {error}", no_compiler.display()))?;
+        Ok(Self { root: root.to_owned(), folder, no_compiler })
+    }
+
+    fn check(&self, target: &str) -> Outcome {
+        let mut check = Command::new(cargo());
+        check.current_dir(&self.root).args(["check", "--locked", "--package", PACKAGE]);
+        check.args(["-Zbuild-std=std,panic_abort", "--target", target]);
+        check.env("CARGO_TARGET_DIR", &self.folder);
+        // What checks the sources of its own standard library needs leave to do so.
+        check.env("RUSTC", packages::COMPILER_OF_DEBIAN).env("RUSTC_BOOTSTRAP", "1");
+        let target = target.replace('-', "_");
+        for tool in ["CC", "CXX"] {
+            check.env(format!("{tool}_{target}"), &self.no_compiler);
+        }
+        check.env(format!("AR_{target}"), "true");
+        match process::run(&mut check, DEADLINE, Echo::Shown) {
+            Ok(finished) if finished.succeeded() => Outcome::passed(1),
+            Ok(finished) => Outcome::failed(format!("{target}: cargo check {}", finished.end)),
+            Err(problem) => Outcome::failed(format!("{target}: {problem}")),
+        }
+    }
+}
+
+const PACKAGE: &str = "rhumb-node";
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-apple-darwin"];
+const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
+/// Makes the object that is asked for, empty; what the preprocessor would say is asked of the
+/// system's.
+const NO_COMPILER: &str = r#"#!/bin/sh
+out=
+for word; do
+  case "$word" in -E) exec cc "$@";; esac
+done
+while [ $# -gt 0 ]; do
+  case "$1" in -o) out="$2"; shift;; esac
+  shift
+done
+if [ -n "$out" ]; then : > "$out"; fi
+"#;
+/// A standard library and a hundred crates, on two busy cores.
+const DEADLINE: Duration = Duration::from_secs(15 * 60);
