@@ -344,6 +344,12 @@ impl Endpoint {
         self.sessions.iter().map(|(key, session)| (SessionId(key), &session.peer))
     }
 
+    /// How many datagrams were sealed for a session here since its newest handshake: what its keys
+    /// count anyway. What workers seal for it is not among them.
+    pub fn sealed(&self, id: SessionId) -> Option<u64> {
+        self.sessions.get(id.0).map(|session| session.send.sealed())
+    }
+
     /// Datagrams dropped, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops

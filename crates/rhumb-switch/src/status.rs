@@ -224,6 +224,8 @@ pub struct SessionStatus {
     /// How long the peer takes to answer, as far as it was asked of late.
     #[serde(rename = "round_trip_ms", serialize_with = "milliseconds")]
     pub round_trip: Option<Duration>,
+    /// Datagrams sent to it since its newest handshake, but for those that further workers sent.
+    pub sent_datagrams: Option<u64>,
     /// How it is treated: `admitted`, `stranger` or `refused`.
     pub standing: &'static str,
     /// The number of the rule of access that says so, from 1.

@@ -291,6 +291,7 @@ impl Switch {
                 age_s: now.instant.saturating_duration_since(peer.established_at).as_secs(),
                 largest_datagram: peer.max_datagram_len,
                 round_trip: self.plane.link().round_trip(session),
+                sent_datagrams: self.plane.link().sealed(session),
                 standing: treatment.standing.as_str(),
                 rule: treatment.rule,
                 missing: treatment.missing.map(|it| it.to_string()),

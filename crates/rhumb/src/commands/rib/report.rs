@@ -52,6 +52,7 @@ fn status<S: Store>(
                 "transport": peer.transport().as_str(),
                 "largest_datagram": peer.max_datagram_len,
                 "round_trip_ms": round_trip.map(|it| (it.as_secs_f64() * 1e6).round() / 1e3),
+                "sent_datagrams": server.endpoint().sealed(session),
             })
         })
         .collect();
