@@ -31,6 +31,8 @@ usage: cargo xtask TASK
         time it builds mdBook.
   figures --date YYYY-MM-DD [switch | platypus]
         Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.
+  screens
+        Takes the pictures of the dashboard anew, into docs/pictures: from the test that opens it in a browser.
   pictures
         Draws the pictures of docs/pictures anew, from their texts; needs a Go toolchain. `test` compares them.";
 
@@ -87,6 +89,7 @@ pub(crate) enum Task {
     Pictures,
     Book,
     Portable,
+    Screens,
 }
 
 pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
@@ -95,12 +98,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         None => Err("no task given".to_owned()),
         Some("help" | "--help" | "-h") => Ok(Task::Help),
         Some("test") => parse_test(words),
-        Some(task @ ("tidy" | "vectors" | "pictures" | "book" | "portable")) => {
+        Some(task @ ("tidy" | "vectors" | "pictures" | "book" | "portable" | "screens")) => {
             match words.next() {
                 None if task == "tidy" => Ok(Task::Tidy),
                 None if task == "vectors" => Ok(Task::Vectors),
                 None if task == "book" => Ok(Task::Book),
                 None if task == "portable" => Ok(Task::Portable),
+                None if task == "screens" => Ok(Task::Screens),
                 None => Ok(Task::Pictures),
                 Some(word) => Err(format!("{task}: `{word}` is not understood")),
             }
@@ -228,6 +232,7 @@ mod tests {
             assert_eq!(parsed(line), Ok(Task::Deb { is_trial }));
         }
         assert_eq!(parsed("pictures"), Ok(Task::Pictures));
+        assert_eq!(parsed("screens"), Ok(Task::Screens));
     }
 
     #[test]

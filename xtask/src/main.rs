@@ -1,8 +1,9 @@
 //! The project's own tasks: `cargo xtask test`, `tidy`,
-//! `vectors`, `bench`, `aarch64`, `portable`, `upgrade`, `deb`, `book`, `figures` and `pictures`.
+//! `vectors`, `bench`, `aarch64`, `portable`, `upgrade`, `deb`, `book`, `figures`, `pictures` and
+//! `screens`.
 //!
-//! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the
-//! working tree; whatever another makes goes to the target folder. A task that
+//! Invariant: no task but `vectors`, `figures`, `pictures` and `screens`, whose purpose it is,
+//! changes the working tree; whatever another makes goes to the target folder. A task that
 //! fails says what failed and exits with 1; a command line that makes no sense exits with 2.
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ mod process;
 mod products;
 mod programs;
 mod report;
+mod screens;
 mod test;
 mod test_output;
 mod tidy;
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Task::Portable => portable::run(&root),
         Task::Figures(options) => figures::run(&root, &options),
         Task::Pictures => pictures::write(&root),
+        Task::Screens => screens::take(&root),
     };
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 35] = [
+const WANTED: [(&str, &str, &str); 36] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -23,6 +23,7 @@ const WANTED: [(&str, &str, &str); 35] = [
     ("iperf3", "iperf3", "unmodified programs through waypoints"),
     ("curl", "curl", "unmodified programs through waypoints"),
     ("chromium", "chromium", "a browser that opens names through a proxy"),
+    ("chromedriver", "chromium-driver", "a browser that looks at the dashboard"),
     ("ping", "iputils-ping", "unmodified programs between names"),
     ("redis-server", "redis-server", "unmodified programs between names"),
     ("wireguard-go", "wireguard-go", "a tunnel within a tunnel"),

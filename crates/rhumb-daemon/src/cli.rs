@@ -3,6 +3,7 @@
 
 mod access;
 mod capability;
+mod dashboard;
 mod doctor;
 mod domain;
 mod exchange;
@@ -39,6 +40,7 @@ pub use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
 };
+pub use dashboard::DashboardArguments;
 pub use doctor::DoctorArguments;
 pub use domain::{
     AdmitArguments, BorderArguments, CarryArguments, CreateArguments, DomainArguments,
@@ -158,6 +160,9 @@ pub enum Command {
     Status(StatusArguments),
     /// Watch running daemons in the terminal: rates, sessions, flows, drops, certificates
     Top(TopArguments),
+    /// Serve a page that shows what this host's daemons are doing: the network as a picture that
+    /// moves, traffic, drops, certificates and alarms
+    Dashboard(DashboardArguments),
     /// Find out what is wrong with what this host has: files, clock, router, RIB, keeper, ports and
     /// running daemons; and say what to do
     Doctor(DoctorArguments),

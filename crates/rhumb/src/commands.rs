@@ -3,6 +3,7 @@
 pub(crate) mod capability;
 pub(crate) mod certify;
 pub(crate) mod completions;
+pub(crate) mod dashboard;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod domain;

@@ -103,6 +103,9 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
             commands::status::run(arguments.admin.clone(), arguments.flows, &file, form)
         }
         Command::Top(arguments) => commands::top::run(arguments, &file, form),
+        Command::Dashboard(it) => {
+            commands::dashboard::run(it, line.config.as_deref(), with_parent, form)
+        }
         Command::Doctor(it) => return commands::doctor::run(it, Ok(file), form),
         Command::Why(arguments) => commands::why::run(arguments, &file, form),
         Command::Completions(arguments) => commands::completions::run(arguments.shell),

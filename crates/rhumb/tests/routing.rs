@@ -6,6 +6,7 @@ mod attackers;
 #[path = "../../rhumb-cql/tests/cassandra/mod.rs"]
 #[allow(dead_code, reason = "each program uses its part of it")]
 mod cassandra;
+mod driven;
 mod harness;
 mod hosts;
 mod inbox;
@@ -27,6 +28,7 @@ mod cli;
 mod clock;
 mod config;
 mod daemons;
+mod dashboard;
 mod demo;
 mod discovery;
 mod doctor;

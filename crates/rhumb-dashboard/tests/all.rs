@@ -1,0 +1,5 @@
+//! The crate from outside: one program.
+
+mod browser;
+mod gather;
+mod serve;

@@ -1,0 +1,423 @@
+//! `rhumb dashboard` at the edge of its process, and in a real browser with a real network: nodes
+//! that appear, traffic that moves, an alarm, and nothing asked of anybody else.
+
+#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::driven::Browser;
+use crate::harness::{Place, Running, remote};
+
+/// A dashboard on a port of its own, and where it is.
+fn dashboard(place: &Place, more: &[&str]) -> (Running, Value) {
+    let arguments = [&["dashboard", "--listen", "127.0.0.1:0"], more].concat();
+    let mut dashboard = place.start(&arguments);
+    let ready = dashboard.next_object();
+    (dashboard, ready)
+}
+
+fn get(address: &str, path: &str, headers: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn afar_nothing_is_shown_without_a_token_of_ones_own() {
+    let place = Place::new();
+    let run = place.run(&["dashboard", "--listen", "0.0.0.0:0"]);
+    run.is_refused_with(&["reached from afar", "plain text", "--token-file", "127.0.0.1"]);
+    place.write("token", "a-token-of-twenty-characters\n");
+    let set = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.path("token"), permissions).unwrap();
+    };
+    let afar = ["dashboard", "--listen", "0.0.0.0:0", "--token-file", "token"];
+    set(0o644);
+    place.run(&afar).is_refused_with(&["holds a secret", "chmod 600"]);
+    set(0o600);
+    let mut dashboard = place.start(&afar);
+    let ready = dashboard.next_object();
+    // A token that is in a file is not printed, and that it travels in plain text is said.
+    assert!(!ready["url"].as_str().unwrap().contains("token"), "{ready}");
+    dashboard.wait_for_error("not encrypted");
+    let port = ready["address"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let answer = get(&format!("127.0.0.1:{port}"), "/api/state", "");
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    assert_eq!(dashboard.end().0, 0);
+    place.write("token", "short\n");
+    place.run(&afar).is_refused_with(&["20 to 200 characters"]);
+    place
+        .run(&["dashboard", "--token-file", "none"])
+        .is_refused_with(&["no file none", "umask 077"]);
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_served() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    place.run(&["dashboard", "--listen", &at]).is_refused_with(&["is in use", "--listen"]);
+    place.run(&["dashboard", "--only"]).refused_by_the_command_line("--admin");
+    place
+        .run(&["dashboard", "--host", "http://x"])
+        .refused_by_the_command_line("no name of a host");
+}
+
+/// Every user of a machine reaches its loopback addresses.
+#[test]
+fn on_loopback_a_token_is_asked_for_too_and_is_new_each_time() {
+    let place = Place::new();
+    let (first, one) = dashboard(&place, &[]);
+    let (second, other) = dashboard(&place, &[]);
+    let token =
+        |ready: &Value| ready["url"].as_str().unwrap().split_once("#token=").unwrap().1.to_owned();
+    assert_ne!(token(&one), token(&other));
+    let address = one["address"].as_str().unwrap();
+    assert!(get(address, "/", "").starts_with("HTTP/1.1 200 "));
+    for (path, headers, status) in [
+        ("/api/state", "", 401),
+        ("/api/state", "Rhumb-Key: x\r\nCookie: rhumb-dashboard=x\r\n", 401),
+        ("/", "Origin: http://evil.example\r\n", 403),
+        ("/", "Sec-Fetch-Site: cross-site\r\n", 403),
+        ("/", "Host: evil.example\r\n", 403),
+    ] {
+        let answer = get(address, path, headers);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {headers}: {answer}");
+    }
+    assert_eq!(first.signal("TERM"), 0);
+    let (code, errors) = second.end();
+    assert_eq!((code, errors.as_str()), (0, ""));
+}
+
+/// Three routers with a RIB, and nodes at them, each with a socket for status.
+struct Site {
+    rib: Option<Running>,
+    admins: Vec<String>,
+    router: String,
+    router_port: u16,
+    _running: Vec<Running>,
+}
+
+impl Site {
+    fn start(place: &Place) -> Self {
+        let mut site = Self {
+            rib: None,
+            admins: Vec::new(),
+            router: String::new(),
+            router_port: 0,
+            _running: Vec::new(),
+        };
+        place.keygen("rib", "directory.key");
+        let mut rib = place.start(&[
+            "rib",
+            "--listen",
+            "127.0.0.1:0",
+            "--key",
+            "directory.key",
+            "--store",
+            "rib.redb",
+            "--admin",
+            &site.admin("directory"),
+        ]);
+        let to_rib = remote(&rib.next_object());
+        site.rib = Some(rib);
+        let mut routers = Vec::new();
+        for label in ["harbour", "hill", "mill"] {
+            place.keygen("router", &format!("{label}.key"));
+            let key = format!("{label}.key");
+            let mut router = place.start(&[
+                "router",
+                "--listen",
+                "127.0.0.1:0",
+                "--key",
+                &key,
+                "--rib",
+                &to_rib,
+                "--admin",
+                &site.admin(label),
+            ]);
+            routers.push(router.next_object());
+            site._running.push(router);
+        }
+        for (node, at) in [("alice", 0), ("bob", 1), ("carol", 2), ("dora", 1)] {
+            place.keygen("node", &format!("{node}.key"));
+            let to = remote(&routers[at]);
+            let (key, inbox) = (format!("{node}.key"), format!("{node}-inbox"));
+            std::fs::create_dir(place.path(&inbox)).unwrap();
+            let mut running = place.start(&[
+                "receive",
+                "--key",
+                &key,
+                "--router",
+                &to,
+                "--dir",
+                &inbox,
+                "--admin",
+                &site.admin(node),
+            ]);
+            running.next_object();
+            site._running.push(running);
+        }
+        // Whoever makes a key may write anything into its label.
+        let claims = ["keygen", "--out", "mallory.key", "--label", EXPLOIT];
+        assert_eq!(place.run(&claims).code, 0);
+        assert_eq!(place.run(&["name", "remove", "mallory"]).code, 0);
+        std::fs::create_dir(place.path("mallory-inbox")).unwrap();
+        let mut mallory = place.start(&[
+            "receive",
+            "--key",
+            "mallory.key",
+            "--router",
+            &remote(&routers[0]),
+            "--dir",
+            "mallory-inbox",
+        ]);
+        mallory.next_object();
+        site._running.push(mallory);
+        site.router = remote(&routers[0]);
+        site.router_port = site.router.rsplit(':').next().unwrap().parse().unwrap();
+        site
+    }
+
+    fn admin(&mut self, label: &str) -> String {
+        let path = format!("./{label}.sock");
+        self.admins.push(path.clone());
+        path
+    }
+}
+
+/// Sends files from Alice's router to the others, again and again, until it is dropped.
+struct Traffic {
+    is_over: Arc<AtomicBool>,
+    sends: Option<JoinHandle<()>>,
+}
+
+impl Traffic {
+    fn begin(place: Arc<Place>, router: String) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        std::fs::write(place.path("tide-tables.bin"), vec![7; 3_000_000]).unwrap();
+        place.keygen("node", "erin.key");
+        let sends = std::thread::spawn(move || {
+            for to in ["bob", "carol", "bob", "dora"].into_iter().cycle() {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let name = format!("{to}-inbox/tide-tables.bin");
+                let _ = std::fs::remove_file(place.path(&name));
+                place.run(&[
+                    "send",
+                    "tide-tables.bin",
+                    "--to",
+                    to,
+                    "--key",
+                    "erin.key",
+                    "--router",
+                    &router,
+                ]);
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        });
+        Self { is_over, sends: Some(sends) }
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let _ = self.sends.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn a_browser_sees_the_network_live_and_asks_nobody_else() {
+    let place = Arc::new(Place::new());
+    let Some(browser) = Browser::start(place.folder()) else { return };
+    let mut site = Site::start(&place);
+    let admins: Vec<&str> = site.admins.iter().flat_map(|it| ["--admin", it]).collect();
+    let (_dashboard, ready) = dashboard(&place, &admins);
+    let (url, address) = (ready["url"].as_str().unwrap(), ready["address"].as_str().unwrap());
+    browser.resize(1280, 860, false);
+    browser.open(url);
+    // The token leaves the address at once, and all daemons appear.
+    browser.wait_for(&format!(
+        "document.querySelectorAll('.card .dot.up').length === {}",
+        site.admins.len()
+    ));
+    assert_eq!(browser.look("location.hash"), "");
+    browser.wait_for("document.querySelector('.well')");
+    // Traffic moves.
+    let traffic = Traffic::begin(Arc::clone(&place), site.router.clone());
+    browser.wait_for(
+        "[...document.querySelectorAll('.figures dd')][2].textContent.includes('Mbit/s')",
+    );
+    sees_everybody_and_their_words(&browser);
+    views_fit_any_screen(&browser);
+    what_is_seen_can_be_reached_by_keys(&browser);
+    another_port_learns_nothing(&browser, address);
+    // Two alarms: somebody throws datagrams at a router, and the RIB is killed.
+    browser.open(&format!("http://{address}/#overview"));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for number in 0..60_u8 {
+        socket.send_to(&[number; 200], ("127.0.0.1", site.router_port)).unwrap();
+    }
+    browser.wait_for(
+        "document.querySelector('.alarms .problem')?.textContent.includes('dropped in a minute')",
+    );
+    site.rib.take().unwrap().kill();
+    browser.wait_for("document.querySelector('.alarms').textContent.includes('it has ended')");
+    browser.wait_for(
+        "document.querySelector('.alarms').textContent.includes('no session with its RIB')",
+    );
+    browser.wait_for("document.title.startsWith('(')");
+    keep(&browser, "alarms");
+    drop(traffic);
+    // Nobody else was asked for anything, and nothing went wrong on the page.
+    let own = format!("http://{address}/");
+    let asked = browser.requests();
+    assert!(asked.iter().any(|url| url.ends_with("/api/state")), "{asked:?}");
+    let foreign: Vec<&String> = asked
+        .iter()
+        .filter(|url| {
+            !url.starts_with(&own) && !url.starts_with("data:") && !url.contains("/elsewhere")
+        })
+        .collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
+    assert_eq!(browser.console(), [""; 0]);
+}
+
+/// The picture has all names, its links carry, and a label that is markup stays text.
+fn sees_everybody_and_their_words(browser: &Browser) {
+    browser.run("location.hash = 'network'", &json!([]));
+    browser.wait_for("document.querySelectorAll('.peer').length >= 9");
+    for label in ["directory", "harbour", "hill", "mill", "alice", "bob", "carol", "dora"] {
+        browser.wait_for(&format!("[...document.querySelectorAll('.peer text')].some((it) => it.textContent === '{label}')"));
+    }
+    browser.wait_for("document.querySelector('.link.busy')");
+    browser.wait_for(&format!("document.body.textContent.includes({})", json!("<img src=x")));
+    assert_eq!(browser.look("document.querySelectorAll('img, main script').length"), 0);
+    assert_eq!(browser.look("globalThis.owned === undefined"), true);
+    // Not even the page's own code can make markup of text.
+    let refused = "try { document.body.innerHTML = '<b>x</b>'; return 'made' } catch (error) { return error.name }";
+    assert_eq!(browser.run(refused, &json!([])), "TypeError");
+    browser.console();
+    browser.run("location.hash = 'flows'", &json!([]));
+    browser.wait_for("document.querySelector('tbody')?.textContent.includes('bob')");
+    browser.run("location.hash = 'certificates'", &json!([]));
+    browser.wait_for("document.querySelector('tbody')?.textContent.includes('Attached name')");
+}
+
+/// In light and dark, on a desk and on a phone: nothing is wider than the screen.
+fn views_fit_any_screen(browser: &Browser) {
+    let views = [
+        "overview",
+        "network",
+        "traffic",
+        "sessions",
+        "flows",
+        "certificates",
+        "directory",
+        "trace",
+    ];
+    for (theme, width, height, is_phone) in
+        [("light", 1280, 860, false), ("dark", 1280, 860, false), ("light", 360, 780, true)]
+    {
+        browser.prefer("prefers-color-scheme", theme);
+        browser.resize(width, height, is_phone);
+        browser.wait_for(&format!("document.documentElement.dataset.theme === '{theme}'"));
+        for view in views {
+            browser.run(&format!("location.hash = '{view}'"), &json!([]));
+            browser.wait_for(&format!("document.querySelector('main > [data-key={view}]')"));
+            let is_within = format!("document.documentElement.scrollWidth <= {width}");
+            assert_eq!(browser.look(&is_within), true, "{view} at {width}");
+            let form = if is_phone { "phone" } else { theme };
+            keep(browser, &format!("{view}-{form}"));
+        }
+    }
+    browser.resize(1280, 860, false);
+}
+
+/// By Tab and Enter alone: to a view, to somebody in the picture, and along a chart.
+fn what_is_seen_can_be_reached_by_keys(browser: &Browser) {
+    let focused = |what: &str| {
+        for _ in 0..60 {
+            if browser.look(&format!("Boolean(document.activeElement.matches({}))", json!(what)))
+                == true
+            {
+                return;
+            }
+            browser.type_keys(TAB);
+        }
+        panic!("the keys never lead to {what}");
+    };
+    browser.run("location.hash = 'overview'; document.activeElement.blur()", &json!([]));
+    focused("nav a[href='#network']");
+    browser.type_keys(ENTER);
+    browser.wait_for("document.querySelector('main > [data-key=network]')");
+    focused(".peer");
+    browser.type_keys(ENTER);
+    browser.wait_for("document.querySelector('.facts dl')");
+    browser.run("location.hash = 'traffic'", &json!([]));
+    browser.wait_for("document.querySelector('.plot svg')");
+    focused(".plot svg");
+    browser.type_keys(LEFT);
+    browser.wait_for("document.querySelector('.cursor')");
+}
+
+/// A server of another user at another port of this host: it is sent the cookie, and has nothing of
+/// it; and its page reads nothing and frames nothing.
+fn another_port_learns_nothing(browser: &Browser, address: &str) {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = elsewhere.local_addr().unwrap();
+    let page = "<!doctype html><title>elsewhere</title><p>x";
+    let heard = std::thread::spawn(move || {
+        let (mut stream, _) = elsewhere.accept().unwrap();
+        let mut head = [0; 8192];
+        let read = stream.read(&mut head).unwrap();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}", page.len()).unwrap();
+        String::from_utf8_lossy(&head[..read]).into_owned()
+    });
+    browser.open(&format!("http://{at}/elsewhere"));
+    let heard = heard.join().unwrap();
+    let cookie = heard.lines().find(|line| line.to_ascii_lowercase().starts_with("cookie:"));
+    let cookie = cookie.expect("browsers send cookies to every port of a host").to_owned();
+    let answer = get(address, "/api/state", &format!("{cookie}\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    let read = "const done = arguments[arguments.length - 1]; \
+                return fetch(arguments[0], {credentials: 'include'}).then((it) => it.status, (error) => error.name)";
+    for path in ["/api/state", "/"] {
+        let told = browser.run(read, &json!([format!("http://{address}{path}")]));
+        assert_eq!(told, "TypeError", "{path}");
+    }
+    let framed = "const frame = document.createElement('iframe'); frame.src = arguments[0]; document.body.append(frame); \
+                  return new Promise((done) => { frame.onload = () => { try { done(String(frame.contentDocument?.body?.textContent ?? '')) } catch { done('closed') } } })";
+    let told = browser.run(framed, &json!([format!("http://{address}/")]));
+    assert!(!told.as_str().unwrap().contains("Rhumb"), "{told}");
+    browser.console();
+}
+
+/// Keeps a picture where somebody asked for them: `cargo xtask screens`.
+fn keep(browser: &Browser, name: &str) {
+    let Some(folder) = std::env::var_os("RHUMB_PICTURES").map(PathBuf::from) else { return };
+    std::thread::sleep(Duration::from_millis(400));
+    std::fs::write(folder.join(format!("dashboard-{name}.png")), browser.picture()).unwrap();
+}
+
+const EXPLOIT: &str = "<img src=x onerror=globalThis.owned=1>";
+const TAB: &str = "\u{e004}";
+const ENTER: &str = "\u{e007}";
+const LEFT: &str = "\u{e012}";
