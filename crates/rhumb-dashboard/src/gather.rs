@@ -68,13 +68,17 @@ async fn follow(board: Arc<Board>, admin: Admin, is_given: bool) {
                 Told::Nothing(Standing::Silent, problem)
             }
         };
+        // Of what it costs to tell a status and to read it, this makes a tenth at most.
+        let pause = match told {
+            Told::Status(..) => INTERVAL.max(begun.elapsed() * 9),
+            Told::Nothing(..) => INTERVAL,
+        };
         let now_ms = clock::now().unix_ms;
         board.tell(&place, told, now_ms);
         if !is_given && board.is_forgotten(&place, now_ms) {
             return board.remove(&place);
         }
-        // Of what it costs to tell and to read a daemon's status, this makes a tenth at most.
-        sleep(INTERVAL.max(begun.elapsed() * 9)).await;
+        sleep(pause).await;
     }
 }
 

@@ -101,7 +101,9 @@ mod tests {
             (HeaderName::from_static(key), axum::http::HeaderValue::from_str(value).unwrap())
         });
         let mut map = HeaderMap::new();
-        pairs.for_each(|(key, value)| drop(map.append(key, value)));
+        for (key, value) in pairs {
+            map.append(key, value);
+        }
         map
     }
 

@@ -1,7 +1,7 @@
 // The page: signs in, asks every two seconds while it is seen, and shows the view that the address
 // names.
 
-import { onCursor } from "./charts.js";
+import { goBackTo, onCursor } from "./charts.js";
 import { Data } from "./data.js";
 import { h, morph } from "./elements.js";
 import { Picture, network } from "./graph.js";
@@ -42,6 +42,7 @@ function current() {
 /** Brings the page to what is known. */
 function draw() {
   if (!isSignedIn) return;
+  goBackTo(data.first_ms, data.state.now_ms);
   const view = current();
   const isThere = ({ of }) => !of || data.of(...of).length > 0;
   const shown = VIEWS.filter((it) => isThere(it) || it === view);
@@ -104,7 +105,7 @@ function facts({ id, label, isClaim, role: of, ours, facts: { address, load, upt
     ["Up for", uptime_s === undefined ? null : span(uptime_s)], ["Does", load ? `${short(load[0])} ${load[1]}` : null],
     ["Asked at", ours ? place : null], ["Talks with", beside.map(({ one, other }) => called.get(one === id ? other : one)).join(", ")],
   ];
-  return [h("h3", {}, isClaim ? `calls itself “${label}”` : label),
+  return [h("h3", {}, isClaim ? `calls itself ${label}` : label),
     h("dl", {}, rows.filter(([, value]) => value).map(([title, value]) => [h("dt", {}, title), h("dd", {}, value)]))];
 }
 

@@ -1,14 +1,21 @@
-// Charts of ten minutes. Each can be read with the pointer or the arrow keys, and says in words
+// Charts of the last minutes, ten at most. Each can be read with the pointer or the arrow keys, and says in words
 // what it shows.
 
 import { h, s } from "./elements.js";
 
-const SPAN_MS = 600_000;
 const [WIDTH, HEIGHT] = [600, 136];
 
 /** Where the reader's cursor is, by chart: a part of the width, from 0 to 1. */
 const cursors = new Map();
 let redraw = () => {};
+/** How far back all charts go. */
+let span_ms = 600_000;
+
+/** Has charts go back as far as something is known, ten minutes at most. */
+export function goBackTo(first_ms, now_ms) {
+  const known = Math.max(0, now_ms - first_ms);
+  span_ms = [1, 2, 5, 10].map((minutes) => minutes * 60_000).find((span) => span >= known) ?? 600_000;
+}
 
 /** Says what draws the page anew when a cursor moves. */
 export function onCursor(callback) {
@@ -21,19 +28,19 @@ export function onCursor(callback) {
  */
 export function chart({ id, title, series, format, now_ms, unit = "" }) {
   const shown = series.slice(0, 4);
-  const from = now_ms - SPAN_MS;
+  const from = now_ms - span_ms;
   const inside = shown.map(({ points }) => points.filter(({ at, value }) => at >= from && value !== null));
   const most = ceiling(Math.max(0, ...inside.flat().map(({ value }) => value)));
   const cursor = cursors.get(id);
-  const at = cursor === undefined ? null : from + cursor * SPAN_MS;
+  const at = cursor === undefined ? null : from + cursor * span_ms;
   const read = inside.map((points) => (at === null ? points.at(-1) : nearest(points, at)));
   const said = shown.map(({ label }, index) => `${label} ${valueOf(read[index], format)}`).join(", ");
-  const x = (moment) => ((moment - from) / SPAN_MS) * WIDTH;
+  const x = (moment) => ((moment - from) / span_ms) * WIDTH;
   const y = (value) => HEIGHT - 2 - (value / most) * (HEIGHT - 16);
   const curves = inside.map((points, index) => curve(points, index, x, y));
   const svg = s("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", tabindex: 0, role: "img",
-    "aria-label": `${title}, the last ten minutes, at most ${format(most)}. ${at === null ? "Now" : `${ago(now_ms - at)} ago`}: ${said}`,
+    "aria-label": `${title}, the last ${span_ms / 60_000} min, at most ${format(most)}. ${at === null ? "Now" : `${ago(now_ms - at)} ago`}: ${said}`,
     onpointermove: (event) => move(id, (event.clientX - event.currentTarget.getBoundingClientRect().left) / event.currentTarget.clientWidth),
     onpointerleave: () => move(id, undefined),
     onblur: () => move(id, undefined),
@@ -48,7 +55,7 @@ export function chart({ id, title, series, format, now_ms, unit = "" }) {
     h("figcaption", {}, h("h3", {}, title),
       shown.length === 1 && h("span", { class: "now" }, valueOf(read[0], format), unit && h("small", {}, ` ${unit}`))),
     h("div", { class: "plot" }, h("span", { class: "most" }, format(most)), svg),
-    h("div", { class: "ends" }, h("span", {}, "10 min ago"), h("span", {}, at === null ? "now" : `${ago(now_ms - at)} ago`)),
+    h("div", { class: "ends" }, h("span", {}, `${span_ms / 60_000} min ago`), h("span", {}, at === null ? "now" : `${ago(now_ms - at)} ago`)),
     shown.length > 1 && h("ul", { class: "legend" }, shown.map(({ label }, index) => h("li", {},
       s("svg", { width: 18, height: 6, "aria-hidden": "true" }, s("line", { class: `curve s${index}`, x1: 0, x2: 18, y1: 3, y2: 3 })),
       label, h("span", { class: "value" }, valueOf(read[index], format))))));
@@ -56,10 +63,10 @@ export function chart({ id, title, series, format, now_ms, unit = "" }) {
 
 /** A curve without anything around it. */
 export function spark(points, now_ms) {
-  const from = now_ms - SPAN_MS;
+  const from = now_ms - span_ms;
   const inside = points.filter(({ at, value }) => at >= from && value !== null);
   const most = ceiling(Math.max(0, ...inside.map(({ value }) => value)));
-  const x = (moment) => ((moment - from) / SPAN_MS) * WIDTH;
+  const x = (moment) => ((moment - from) / span_ms) * WIDTH;
   const y = (value) => 34 - (value / most) * 30;
   return s("svg", { class: "spark", viewBox: `0 0 ${WIDTH} 36`, preserveAspectRatio: "none", "aria-hidden": "true" },
     s("line", { class: "grid", x1: 0, x2: WIDTH, y1: 35, y2: 35 }), curve(inside, 0, x, y, 35));

@@ -6,6 +6,8 @@ import { DROPS, LOADS, beginning } from "./words.js";
 
 const KEPT = 300;
 const DEPTH = 3;
+/** What comes first on the page. */
+const ORDER = ["router", "rib", "waypoint", "keyserver", "exchange", "member", "keeper", "node"];
 
 export class Data {
   constructor() {
@@ -22,6 +24,8 @@ export class Data {
     const now = performance.now();
     if (this.past.size === 0 || now - this.asked_at > 6500) this.take(await ask("/api/history"));
     const next = await ask("/api/state");
+    const order = ({ place, status }) => `${ORDER.indexOf(status?.role) + 1 || 9} ${place}`;
+    next.daemons.sort((one, other) => order(one).localeCompare(order(other)));
     this.remember(next);
     this.state = next;
     this.asked_at = performance.now();
@@ -80,6 +84,11 @@ export class Data {
     if (moments.length > KEPT) moments.shift();
   }
 
+  /** When the first of what is known was. */
+  get first_ms() {
+    return Math.min(this.state.now_ms, ...[...this.past.values()].map(({ moments }) => moments[0] ?? Infinity));
+  }
+
   /** The daemons that have told how they are, or have once. */
   get told() {
     return this.state.daemons.filter((daemon) => daemon.status !== null);
@@ -127,7 +136,7 @@ export class Data {
   /** What a daemon does most, a second. */
   load(daemon) {
     const load = LOADS[daemon.status?.role];
-    return load ? this.rate(daemon.place, load.figures) : null;
+    return load && daemon.standing === "up" ? this.rate(daemon.place, load.figures) : null;
   }
 
   /** The figures of what a daemon drops: where they are, for what reason, and how many there are. */

@@ -2,7 +2,7 @@
 // The tables beside it say the same in words.
 
 import { h, s } from "./elements.js";
-import { LOADS, ROLES, beginning } from "./words.js";
+import { LOADS, ROLES, beginning, claim } from "./words.js";
 
 /** More could not be told apart. */
 const MOST = 120;
@@ -71,7 +71,7 @@ function peer(data, node, name, { role, calls_itself, address }) {
   const label = data.state.labels[name];
   const claimed = label === undefined && calls_itself;
   node(name, {
-    ...(data.state.daemons.some(({ status }) => status?.name === name) ? {} : { role: role ?? "", label: label ?? (calls_itself || beginning(name)), isClaim: Boolean(claimed) }),
+    ...(data.state.daemons.some(({ status }) => status?.name === name) ? {} : { role: role ?? "", label: label ?? (calls_itself ? claim(calls_itself) : beginning(name)), isClaim: Boolean(claimed) }),
     facts: address ? { address } : {},
   });
 }
@@ -218,7 +218,7 @@ export class Picture {
     element.setAttribute("aria-pressed", String(isChosen));
     const [outer, inner] = shapes(node.role);
     element.replaceChildren(outer, inner,
-      s("text", { y: 32, class: node.isClaim ? "claim" : null }, cut(node.isClaim ? `“${node.label}”` : node.label)),
+      s("text", { y: 32, class: node.isClaim ? "claim" : null }, cut(node.label)),
       s("text", { class: "role", y: 46 }, role));
   }
 

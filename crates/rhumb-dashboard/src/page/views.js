@@ -4,14 +4,14 @@ import { chart, spark } from "./charts.js";
 import { sum } from "./data.js";
 import { h } from "./elements.js";
 import { meter, table, timeLeft } from "./tables.js";
-import { LOADS, ROLES, beginning, bits, kindOfDrop, millis, short, span, whole, words } from "./words.js";
+import { LOADS, ROLES, beginning, bits, claim, kindOfDrop, millis, short, span, whole, words } from "./words.js";
 
 /** A name as people call it, and the whole of it for whoever points at it. */
 function who(data, name, calls_itself) {
   if (!name) return null;
   const label = data.state.labels[name];
   if (label) return h("span", { title: name }, label);
-  if (calls_itself) return h("span", { title: name, class: "claim" }, `“${calls_itself}”`, " ", h("span", { class: "mono soft" }, beginning(name)));
+  if (calls_itself) return h("span", { title: name, class: "claim" }, claim(calls_itself), " ", h("span", { class: "mono soft" }, beginning(name)));
   return h("span", { title: name, class: "mono" }, beginning(name));
 }
 
@@ -88,7 +88,7 @@ export function traffic(data) {
   const all = carriers.map((daemon) => data.rates(daemon.place, LOADS[daemon.status.role].figures));
   return [
     h("h1", {}, "Traffic"),
-    h("p", { class: "lead" }, "Ten minutes of what each daemon did, dropped and took time for. Point at a chart, or use the arrow keys on it, to read a moment."),
+    h("p", { class: "lead" }, "What each daemon did, dropped and took time for, of ten minutes at most. Point at a chart, or use the arrow keys on it, to read a moment."),
     carriers.length > 1 && h("div", {}, chart({ id: "load of all", title: "all daemons", unit: "/s", now_ms, format: perSecond, series: [{ label: "all", points: sum(all) }] })),
     charts.length > 0 ? charts : h("p", { class: "note" }, "No daemon that carries anything runs here."),
     h("h2", {}, "Drops by reason"),

@@ -64,6 +64,11 @@ export function beginning(name) {
   return name.length > 20 ? name.slice(0, 10) : name;
 }
 
+/** What somebody calls itself: in quotes, without what would turn or hide the words beside it. */
+export function claim(text) {
+  return `“${text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd")}”`;
+}
+
 /** By role: what it does most, and where that is counted. */
 export const LOADS = {
   router: { figures: ["counters.forwarded_pdus"], bytes: "counters.forwarded_bytes", unit: "PDU/s", does: "forwarded" },
@@ -82,7 +87,7 @@ export const DROPS = ["dropped_pdus", "dropped_datagrams", "dropped_requests", "
 const USUAL = new Set(["route_pending", "metadata_pending", "chain_ahead", "unknown_session", "unexpected_acknowledgement", "unknown_pong", "unknown_answer", "no_error", "own_kernel"]);
 
 /** Reasons that somebody attacks, or a key or a clock is wrong. */
-const ATTACKS = new Set(["bad_certificate", "not_authorised", "access_refused", "locator_refused", "too_many_misses", "replayed", "bad_seal", "malformed", "foreign", "foreign_datagram", "bad_token", "half_open_limit", "source_limit", "handshake_rate", "source_session_limit", "too_many_handshakes", "sender_refused", "bad_signature", "binding", "replay", "over_budget"]);
+const ATTACKS = new Set(["bad_certificate", "access_refused", "locator_refused", "too_many_misses", "replayed", "bad_seal", "malformed", "foreign", "foreign_datagram", "bad_token", "half_open_limit", "source_limit", "handshake_rate", "source_session_limit", "too_many_handshakes", "sender_refused", "bad_signature", "binding", "replay"]);
 
 /** What a reason to drop says: usual, attack or nothing. */
 export function kindOfDrop(reason) {
