@@ -6,6 +6,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -245,8 +246,6 @@ fn a_browser_sees_the_network_live_and_asks_nobody_else() {
     let (_dashboard, ready) = dashboard(&place, &admins);
     let (url, address) = (ready["url"].as_str().unwrap(), ready["address"].as_str().unwrap());
     browser.resize(1280, 860, false);
-    // The browser's own first page is not the dashboard's.
-    browser.requests();
     browser.open(url);
     // The token leaves the address at once, and all daemons appear.
     browser.wait_for(&format!(
@@ -265,7 +264,8 @@ fn a_browser_sees_the_network_live_and_asks_nobody_else() {
         std::thread::sleep(Duration::from_secs(100));
     }
     sees_everybody_and_their_words(&browser);
-    views_fit_any_screen(&browser);
+    a_way_is_found_with_its_evidence(&browser, &place, &site.router);
+    views_fit_any_screen(&browser, &VIEWS);
     what_is_seen_can_be_reached_by_keys(&browser);
     nobody_else_was_asked(&browser, address);
     another_port_learns_nothing(&browser, address);
@@ -299,6 +299,73 @@ fn nobody_else_was_asked(browser: &Browser, address: &str) {
     assert_eq!(browser.console(), [""; 0]);
 }
 
+/// A daemon that tells one status, whatever it is asked.
+fn told(place: &Place, name: &str, status: &Value) -> String {
+    let path = place.path(name);
+    let listener = UnixListener::bind(&path).unwrap();
+    let answer = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{status}\n");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    path.display().to_string()
+}
+
+/// What a waypoint, a key server, a server of an exchange and a member tell, as they tell it.
+#[test]
+fn a_browser_sees_accounts_and_rounds() {
+    let place = Place::new();
+    let Some(browser) = Browser::start(place.folder()) else { return };
+    let name = "a2".repeat(26);
+    let waypoint = json!({
+        "role": "waypoint", "name": "raw", "address": "192.0.2.1", "uptime_s": 99, "epochs": [3, 4],
+        "counters": {"forwarded_packets": 12_345, "forwarded_bytes": 9_876_543, "dropped_packets": 7},
+        "revocations": {"serial": 8, "in_force": 2, "is_current": false, "is_kept": true},
+        "accounts": [{"principal": 4242, "packets": 12_000, "bytes": 9_000_000}],
+        "dropped_by_reason": {"binding": 7},
+    });
+    let keyserver = json!({
+        "role": "keyserver", "name": "_k.example.net", "address": "192.0.2.53:53", "uptime_s": 9,
+        "principals": 5, "revocations": 2, "serial": 9, "counters": {"keys": 3},
+        "followers": [{"waypoint": "192.0.2.1", "serial": 8, "seen_s": 3}],
+    });
+    let exchange = json!({
+        "role": "exchange", "name": name, "address": "192.0.2.7:7480", "uptime_s": 70, "party": 1,
+        "is_standby": false, "sites": 3, "pair": null,
+        "members": [{"site": "Example/fra", "address": "192.0.2.9:4711", "connected_s": 60,
+            "unsent_bytes": 0, "refused_routes": 31}],
+        "routes": {"current": 800, "exported": 900}, "rounds": {"under_way": 4, "selected": 77, "missed": 1},
+        "triples": {"bits_in_stock": 6400, "vectors_in_stock": 640},
+        "export_latency_us": {"p50": 900, "p99": 4000}, "round_latency_us": {"p50": 5000, "p99": 9000},
+        "shards": [{"shard": 0, "computes": true, "waiting": 1, "current": 800, "handled": 44}],
+    });
+    let member = json!({
+        "role": "member", "name": name, "address": "127.0.0.1:179", "site": "Example/fra", "uptime_s": 5,
+        "router": {"state": "established", "since_s": 3, "problem": "no password"},
+        "exchange": {"shards": 4, "live_shards": 3}, "routes": {"own": 11, "offered": 12, "in_use": 10},
+    });
+    let all =
+        [("w.sock", waypoint), ("k.sock", keyserver), ("x.sock", exchange), ("m.sock", member)];
+    let admins: Vec<String> = all.iter().map(|(at, status)| told(&place, at, status)).collect();
+    let admins: Vec<&str> = admins.iter().flat_map(|it| ["--admin", it]).collect();
+    let (_dashboard, ready) = dashboard(&place, &admins);
+    browser.open(ready["url"].as_str().unwrap());
+    browser.wait_for("document.querySelectorAll('.card .dot.up').length === 4");
+    browser.wait_for("document.querySelector('.alarms').textContent.includes('no connection with the other server')");
+    browser.run("location.hash = 'waypoints'", &json!([]));
+    for said in ["4242", "9\u{202f}MB", "behind", "_k.example.net", "8, behind", "3, 4"] {
+        browser.wait_for(&format!("document.querySelector('main').textContent.includes('{said}')"));
+    }
+    browser.run("location.hash = 'exchange'", &json!([]));
+    for said in ["Party 1", "away", "Example/fra", "31", "9.00\u{202f}ms", "no password", "of 4"] {
+        browser.wait_for(&format!("document.querySelector('main').textContent.includes('{said}')"));
+    }
+    views_fit_any_screen(&browser, &["overview", "network", "traffic", "waypoints", "exchange"]);
+    nobody_else_was_asked(&browser, ready["address"].as_str().unwrap());
+}
+
 /// The picture has all names, its links carry, and a label that is markup stays text.
 fn sees_everybody_and_their_words(browser: &Browser) {
     browser.run("location.hash = 'network'", &json!([]));
@@ -320,18 +387,24 @@ fn sees_everybody_and_their_words(browser: &Browser) {
     browser.wait_for("document.querySelector('tbody')?.textContent.includes('Attached name')");
 }
 
+/// By `rhumb trace`, from the router that the configuration file names.
+fn a_way_is_found_with_its_evidence(browser: &Browser, place: &Place, router: &str) {
+    place.write("rhumb.toml", &format!("[node]\nrouter = \"{router}\"\n"));
+    browser.run("location.hash = 'trace'", &json!([]));
+    browser.wait_for("document.querySelector('.ask input')");
+    browser.run("document.querySelector('.ask input').focus()", &json!([]));
+    browser.type_keys("bob");
+    browser.type_keys(ENTER);
+    browser.wait_for("document.querySelectorAll('.hops li').length === 4");
+    for said in ["harbour", "hill", "bob", "the name itself", "may carry by the word of harbour"] {
+        browser
+            .wait_for(&format!("document.querySelector('.hops').textContent.includes('{said}')"));
+    }
+    browser.wait_for("document.querySelector('.hops details code').textContent.length > 100");
+}
+
 /// In light and dark, on a desk and on a phone: nothing is wider than the screen.
-fn views_fit_any_screen(browser: &Browser) {
-    let views = [
-        "overview",
-        "network",
-        "traffic",
-        "sessions",
-        "flows",
-        "certificates",
-        "directory",
-        "trace",
-    ];
+fn views_fit_any_screen(browser: &Browser, views: &[&str]) {
     for (theme, width, height, is_phone) in
         [("light", 1280, 860, false), ("dark", 1280, 860, false), ("light", 360, 780, true)]
     {
@@ -419,6 +492,8 @@ fn keep(browser: &Browser, name: &str) {
     std::fs::write(folder.join(format!("dashboard-{name}.png")), browser.picture()).unwrap();
 }
 
+const VIEWS: [&str; 8] =
+    ["overview", "network", "traffic", "sessions", "flows", "certificates", "directory", "trace"];
 /// Where pictures are wanted, if they are.
 const PICTURES: &str = "RHUMB_PICTURES";
 const EXPLOIT: &str = "<img src=x onerror=globalThis.owned=1>";

@@ -138,7 +138,8 @@ impl Browser {
         lines.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The addresses that were asked for since this was asked last.
+    /// The addresses that were asked for since this was asked last. What a browser has in itself,
+    /// as its own first page, is asked of nobody.
     pub(crate) fn requests(&self) -> Vec<String> {
         let lines = self.ask("/se/log", &json!({"type": "performance"}));
         let lines = lines.as_array().unwrap().iter();
@@ -149,7 +150,8 @@ impl Browser {
             let url = message["params"]["request"]["url"].as_str()?.to_owned();
             is_request.then_some(url)
         });
-        events.collect()
+        let is_of_itself = |url: &String| url.starts_with("chrome:") || url.starts_with("data:");
+        events.filter(|url| !is_of_itself(url)).collect()
     }
 
     fn command(&self, command: &str, parameters: &Value) {
