@@ -98,8 +98,8 @@ const DROP_PLACES: [&str; 9] = [
     "refused",
 ];
 /// Reasons that are an attack, how often they come at least in a minute before they are one, and
-/// what it is about. Where nobody but an attacker or a broken network brings one about, few will do;
-/// what a name that leaves while others talk to it causes has to be much.
+/// what it is about. Where nobody but an attacker or a broken network brings one about, few will
+/// do; what a name that leaves while others talk to it causes has to be much.
 const ATTACKS: [(&str, f64, &str); 20] = [
     ("bad_certificate", FEW, "somebody shows certificates that do not hold"),
     ("not_authorised", MANY, "somebody sends without a right to"),

@@ -143,7 +143,7 @@ pub const INTERVAL: Duration = Duration::from_secs(2);
 /// Daemons answer within milliseconds.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// A router with 30,000 sessions.
-const MOST_ANSWER_LEN: u64 = 16 << 20;
+pub const MOST_ANSWER_LEN: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {

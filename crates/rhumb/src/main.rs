@@ -104,7 +104,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
         }
         Command::Top(arguments) => commands::top::run(arguments, &file, form),
         Command::Dashboard(it) => {
-            commands::dashboard::run(it, line.config.as_deref(), with_parent, form)
+            commands::dashboard::run(it, (&file, line.config.as_deref()), with_parent, form)
         }
         Command::Doctor(it) => return commands::doctor::run(it, Ok(file), form),
         Command::Why(arguments) => commands::why::run(arguments, &file, form),

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::cli::DashboardArguments;
+use rhumb_daemon::config::ConfigFile;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::lifetime::Lifetime;
 use rhumb_daemon::output::Form;
@@ -28,13 +29,14 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Runs the command. `config` is the configuration file that was named.
+/// Runs the command. `config` is where the configuration file is that was named.
 pub(crate) fn run(
     arguments: &DashboardArguments,
-    config: Option<&Path>,
+    (file, config): (&ConfigFile, Option<&Path>),
     with_parent: bool,
     form: Form,
 ) -> Outcome {
+    let given = given(arguments, file)?;
     let token = token(arguments)?;
     let listener = open(arguments.listen)?;
     let address = listener.local_addr().map_err(Failure::setup)?;
@@ -48,9 +50,8 @@ pub(crate) fn run(
     let ended = runtime.block_on(async {
         let mut lifetime = Lifetime::begin(with_parent)?;
         let board = Arc::new(Board::default());
-        let given = arguments.admins.iter().filter(|admin| **admin != Admin::Usual);
         let finds = !arguments.only;
-        let gathering = gather(Arc::clone(&board), given.cloned().collect(), finds);
+        let gathering = gather(Arc::clone(&board), given, finds);
         let dashboard = Dashboard {
             board,
             door: Door::new(token),
@@ -70,6 +71,16 @@ pub(crate) fn run(
     // A file system that hangs holds up nobody.
     runtime.shutdown_background();
     ended
+}
+
+/// Those of the options, and the one that the file names, as `rhumb status` asks it.
+fn given(arguments: &DashboardArguments, file: &ConfigFile) -> Outcome<Vec<Admin>> {
+    let mut all = arguments.admins.clone();
+    if !arguments.only {
+        all.extend(file.any_admin()?);
+    }
+    all.retain(|admin| *admin != Admin::Usual);
+    Ok(all)
 }
 
 /// The token that was given, or a fresh one.
