@@ -457,11 +457,19 @@ fn another_port_learns_nothing(browser: &Browser, address: &str) {
     let at = elsewhere.local_addr().unwrap();
     let page = "<!doctype html><title>elsewhere</title><p>x";
     let heard = std::thread::spawn(move || {
-        let (mut stream, _) = elsewhere.accept().unwrap();
-        let mut head = [0; 8192];
-        let read = stream.read(&mut head).unwrap();
-        write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}", page.len()).unwrap();
-        String::from_utf8_lossy(&head[..read]).into_owned()
+        loop {
+            let (mut stream, _) = elsewhere.accept().unwrap();
+            // A browser may open a connection that it does not use.
+            stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            let mut head = [0; 8192];
+            let read = stream.read(&mut head).unwrap_or(0);
+            let head = String::from_utf8_lossy(&head[..read]).into_owned();
+            if head.starts_with("GET /elsewhere ") {
+                let len = page.len();
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{page}").unwrap();
+                return head;
+            }
+        }
     });
     browser.open(&format!("http://{at}/elsewhere"));
     let heard = heard.join().unwrap();
