@@ -49,13 +49,23 @@ function draw() {
   const alarms = data.alarms.length;
   fill(nav, shown.map((it) => h("a", { href: `#${it.id}`, "data-key": it.id, "aria-current": it === view ? "page" : null }, it.title,
     it.id === "overview" && alarms > 0 && h("span", { class: "count", "aria-label": `${alarms} alarms` }, String(alarms)))));
-  fill(main, [h("div", { "data-key": view.id }, view.show(data))]);
+  fill(main, [h("div", { "data-key": view.id }, shownOf(view))]);
   if (view !== seen) {
     seen = view;
     nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
   document.title = `${alarms > 0 ? `(${alarms}) ` : ""}${view.title} · Rhumb`;
   showPulse();
+}
+
+/** A view, or that it cannot be shown: what one daemon tells must not take the page away. */
+function shownOf(view) {
+  try {
+    return view.show(data);
+  } catch (caught) {
+    console.error(caught);
+    return [h("h1", {}, view.title), h("p", { class: "note bad" }, "A daemon tells something that this page does not understand, perhaps of another version: rhumb status shows it.")];
+  }
 }
 
 /** Makes the inside of an element like these. */
@@ -123,8 +133,8 @@ async function follow() {
     problem = caught.message;
     if (!isSignedIn) return signIn(problem);
   }
-  draw();
   if (!document.hidden) timer = setTimeout(follow, INTERVAL_MS);
+  draw();
 }
 
 function signIn(said = null) {

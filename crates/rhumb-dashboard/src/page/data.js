@@ -2,7 +2,7 @@
 // ten minutes of their figures.
 
 import { ask } from "./session.js";
-import { DROPS, LOADS, beginning } from "./words.js";
+import { DROPS, LOADS, beginning, list } from "./words.js";
 
 const KEPT = 300;
 const DEPTH = 3;
@@ -39,7 +39,7 @@ export class Data {
     const before = new Map();
     const answered = new Map(next.daemons.map((daemon) => [daemon.place, daemon.answered_at_ms]));
     for (const { place, status, answered_at_ms } of this.state.daemons) {
-      for (const { peer, sent_datagrams } of status?.sessions ?? []) {
+      for (const { peer, sent_datagrams } of list(status?.sessions)) {
         const key = `${place} ${peer}`;
         const known = answered.get(place) === answered_at_ms ? this.before.get(key) : undefined;
         if (known) before.set(key, known);
@@ -68,9 +68,9 @@ export class Data {
     if (moments.length > 0 && moments[moments.length - 1] >= daemon.answered_at_ms) return;
     const seen = new Map();
     walk(daemon.status, "", DEPTH, seen);
-    const peers = [...(daemon.status.connections ?? []), ...(daemon.status.sessions ?? [])];
+    const peers = [...list(daemon.status.connections), ...list(daemon.status.sessions)];
     for (const { peer, round_trip_ms } of peers.slice(0, 8)) {
-      if (typeof round_trip_ms === "number") seen.set(`round_trips.${peer.slice(0, 10)}`, round_trip_ms);
+      if (typeof round_trip_ms === "number" && typeof peer === "string") seen.set(`round_trips.${peer.slice(0, 10)}`, round_trip_ms);
     }
     for (const [name, value] of seen) {
       if (!figures.has(name)) figures.set(name, moments.map(() => null));

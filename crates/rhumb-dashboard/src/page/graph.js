@@ -2,7 +2,7 @@
 // The tables beside it say the same in words.
 
 import { h, s } from "./elements.js";
-import { LOADS, ROLES, beginning, claim } from "./words.js";
+import { LOADS, ROLES, beginning, claim, list } from "./words.js";
 
 /** More could not be told apart. */
 const MOST = 120;
@@ -12,12 +12,13 @@ export function network(data) {
   const nodes = new Map();
   const links = new Map();
   const node = (id, facts) => {
+    if (typeof id !== "string") return;
     const known = nodes.get(id) ?? { id, role: "", label: beginning(id), isClaim: false, ours: false, facts: {} };
     nodes.set(id, { ...known, ...facts, facts: { ...known.facts, ...facts.facts } });
   };
   // Each end counts what it sends: what a link carries is what both do.
   const link = (one, other, { transport = null, sent = null } = {}) => {
-    if (one === other) return;
+    if (one === other || typeof other !== "string") return;
     const key = one < other ? `${one} ${other}` : `${other} ${one}`;
     const known = links.get(key) ?? { key, one, other, transport: null, rate: null };
     const rate = sent === null ? known.rate : (known.rate ?? 0) + sent;
@@ -39,10 +40,10 @@ function enter(data, daemon, node, link) {
   const load = LOADS[status?.role];
   const rate = data.load(daemon);
   node(id, {
-    role: status?.role ?? "", label: data.calledDaemon(daemon), isClaim: false, ours: true, away: standing !== "up",
+    role: String(status?.role ?? ""), label: String(data.calledDaemon(daemon)), isClaim: false, ours: true, away: standing !== "up",
     facts: { address: status?.address, load: rate === null || !load ? null : [rate, load.unit], uptime_s: status?.uptime_s, place },
   });
-  for (const session of status?.sessions ?? []) {
+  for (const session of list(status?.sessions)) {
     peer(data, node, session.peer, session);
     link(id, session.peer, { transport: session.transport, sent: sessionRate(data, daemon, session) });
   }
@@ -50,7 +51,7 @@ function enter(data, daemon, node, link) {
     peer(data, node, status.router, { role: "router", address: status.router_address });
     link(id, status.router, { transport: status.router_transport, sent: data.rate(place, ["traffic.sent"]) });
   }
-  for (const member of status?.members ?? []) {
+  for (const member of list(status?.members)) {
     if (!member.site) continue;
     node(`site ${member.site}`, { role: "member", label: member.site, facts: { address: member.address } });
     link(id, `site ${member.site}`);
@@ -59,7 +60,7 @@ function enter(data, daemon, node, link) {
     peer(data, node, status.pair.name, { role: "exchange", address: status.pair.address });
     link(id, status.pair.name);
   }
-  for (const parent of status?.parents ?? []) {
+  for (const parent of list(status?.parents)) {
     if (!parent.name) continue;
     peer(data, node, parent.name, { role: "rib", address: parent.address });
     link(id, parent.name);
@@ -71,7 +72,7 @@ function peer(data, node, name, { role, calls_itself, address }) {
   const label = data.state.labels[name];
   const claimed = label === undefined && calls_itself;
   node(name, {
-    ...(data.state.daemons.some(({ status }) => status?.name === name) ? {} : { role: role ?? "", label: label ?? (calls_itself ? claim(calls_itself) : beginning(name)), isClaim: Boolean(claimed) }),
+    ...(data.state.daemons.some(({ status }) => status?.name === name) ? {} : { role: String(role ?? ""), label: label ?? (calls_itself ? claim(calls_itself) : beginning(name)), isClaim: Boolean(claimed) }),
     facts: address ? { address } : {},
   });
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./elements.js";
 import { ask } from "./session.js";
-import { millis, span } from "./words.js";
+import { list, millis, span } from "./words.js";
 import { who } from "./views.js";
 
 const found = { wanted: "", way: null, problem: null, isAsking: false };
@@ -10,7 +10,7 @@ const found = { wanted: "", way: null, problem: null, isAsking: false };
 export function trace(data, redraw) {
   const known = new Map();
   for (const daemon of data.of("router")) {
-    for (const { name } of daemon.status.attached ?? []) known.set(name, data.called(name));
+    for (const { name } of list(daemon.status.attached)) known.set(name, data.called(name));
   }
   for (const [name, label] of Object.entries(data.state.labels)) known.set(name, label);
   const name = () => [...known].find(([, label]) => label === found.wanted)?.[0] ?? found.wanted;

@@ -5,13 +5,13 @@ import { chart } from "./charts.js";
 import { h } from "./elements.js";
 import { table } from "./tables.js";
 import { role } from "./views.js";
-import { bytes, millis, short, span, whole, words } from "./words.js";
+import { bytes, list, millis, short, span, whole, words } from "./words.js";
 
 const figures = (facts) => h("dl", { class: "figures" }, facts.map(([title, value, unit]) => h("div", {}, h("dt", {}, title), h("dd", {}, value, unit && h("small", {}, unit)))));
 
 export function waypoints(data) {
   const all = data.told.filter(({ status }) => Array.isArray(status.accounts));
-  const accounts = all.flatMap((daemon) => daemon.status.accounts.map((account) => ({ daemon, ...account })));
+  const accounts = all.flatMap((daemon) => list(daemon.status.accounts).map((account) => ({ daemon, ...account })));
   const keyservers = data.of("keyserver");
   return [
     h("h1", {}, "Waypoints"),
@@ -24,7 +24,7 @@ export function waypoints(data) {
           ["Forwarded", short(data.load(daemon)), status.role === "waypoint" ? "packets/s" : "PDU/s"],
           ["Carried", bytes(status.counters?.forwarded_bytes)],
           ["Dropped", whole(status.counters?.dropped_packets), "packets"],
-          ["Epochs", (status.epochs ?? []).join(", ") || "–"],
+          ["Epochs", String(status.epochs ?? "").replaceAll(",", ", ") || "–"],
           ["Revocations", follows ? whole(follows.in_force) : "–", follows ? (follows.is_current ? "current" : "behind") : "not followed"],
         ]));
     }),
@@ -47,7 +47,7 @@ function keyserver(data, { place, status, ...daemon }) {
       ["Answers", short(data.load({ place, status, ...daemon })), "/s"],
     ]),
     h("h2", {}, "Waypoints that follow it"),
-    table({ id: `followers ${place}`, caption: "Waypoints that follow it", none: "None does.", rows: status.followers ?? [], columns: [
+    table({ id: `followers ${place}`, caption: "Waypoints that follow it", none: "None does.", rows: list(status.followers), columns: [
       { title: "Waypoint", show: (it) => it.waypoint, by: (it) => it.waypoint },
       { title: "Serial", number: true, show: (it) => (behind(it) ? h("span", { class: "bad" }, `${it.serial ?? "none"}, behind`) : whole(it.serial)), by: (it) => it.serial },
       { title: "Seen", number: true, show: (it) => (it.seen_s === null ? "never" : `${span(it.seen_s)} ago`), by: (it) => it.seen_s },
@@ -71,14 +71,14 @@ function server(data, { place, status }) {
     figures([
       ["Routes", whole(status.routes?.current), "current"], ["Rounds", whole(status.rounds?.selected), "done"],
       ["Under way", whole(status.rounds?.under_way)], ["Missed", whole(status.rounds?.missed)],
-      ["Members", whole(status.members?.length), `of ${status.sites}`], ["Other party", status.pair ? "there" : "away", status.pair ? span(status.pair.connected_s) : ""],
+      ["Members", whole(list(status.members).length), `of ${status.sites}`], ["Other party", status.pair ? "there" : "away", status.pair ? span(status.pair.connected_s) : ""],
     ]),
     h("div", { class: "charts" },
       chart({ id: `rounds ${place}`, title: "rounds", unit: "/s", now_ms, format: short, series: [{ label: "selected", points: rate("rounds.selected") }, { label: "missed", points: rate("rounds.missed") }] }),
       chart({ id: `took ${place}`, title: "a round takes", now_ms, format: millis, series: [{ label: "half", points: micros("round_latency_us", "p50") }, { label: "99 of 100", points: micros("round_latency_us", "p99") }] }),
       chart({ id: `triples ${place}`, title: "triples in stock", now_ms, format: short, series: [{ label: "bits", points: data.values(place, "triples.bits_in_stock") }, { label: "vectors", points: data.values(place, "triples.vectors_in_stock") }] })),
     h("h2", {}, "Members"),
-    table({ id: `members ${place}`, caption: "Members", none: "No member is connected.", rows: status.members ?? [], columns: [
+    table({ id: `members ${place}`, caption: "Members", none: "No member is connected.", rows: list(status.members), columns: [
       { title: "Site", show: (it) => it.site, by: (it) => it.site },
       { title: "Address", show: (it) => h("span", { class: "mono" }, it.address), by: (it) => it.address },
       { title: "Connected", number: true, show: (it) => span(it.connected_s), by: (it) => it.connected_s },
@@ -86,7 +86,7 @@ function server(data, { place, status }) {
       { title: "Routes refused", number: true, show: (it) => whole(it.refused_routes), by: (it) => it.refused_routes },
     ] }),
     h("h2", {}, "Shards"),
-    table({ id: `shards ${place}`, caption: "Shards", none: "None.", rows: status.shards ?? [], columns: [
+    table({ id: `shards ${place}`, caption: "Shards", none: "None.", rows: list(status.shards), columns: [
       { title: "Shard", show: (it) => String(it.shard), by: (it) => it.shard },
       { title: "Computes", show: (it) => (it.computes ? "yes" : h("span", { class: status.is_standby ? "soft" : "bad" }, "no")), by: (it) => String(it.computes) },
       { title: "Waiting", number: true, show: (it) => whole(it.waiting), by: (it) => it.waiting },

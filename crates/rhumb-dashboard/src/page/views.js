@@ -4,7 +4,7 @@ import { chart, spark } from "./charts.js";
 import { sum } from "./data.js";
 import { h } from "./elements.js";
 import { meter, table, timeLeft } from "./tables.js";
-import { LOADS, ROLES, beginning, bits, claim, kindOfDrop, millis, short, span, whole, words } from "./words.js";
+import { LOADS, ROLES, beginning, bits, claim, kindOfDrop, list, millis, short, span, whole, words } from "./words.js";
 
 /** A name as people call it, and the whole of it for whoever points at it. */
 function who(data, name, calls_itself) {
@@ -16,7 +16,7 @@ function who(data, name, calls_itself) {
 }
 
 const plain = (data, name, calls_itself) => `${data.state.labels[name] ?? calls_itself ?? ""} ${name ?? ""}`;
-const role = (key) => ROLES[key] ?? key;
+const role = (key) => ROLES[key] ?? String(key);
 const perSecond = (value) => short(value);
 
 function alarmList(data) {
@@ -40,7 +40,7 @@ export function overview(data) {
     ["Daemons", `${up.length}`, daemons.length > up.length ? `of ${daemons.length}` : "up"],
     ["Forwarded", short(total(carried.map((daemon) => data.load(daemon)))), "PDU/s"],
     ["Traffic", ...split(bits(total(carried.map((daemon) => data.rate(daemon.place, ["counters.forwarded_bytes"])))))],
-    ["Names here", whole(total(routers.map(({ status }) => status.attached?.length + 0))), "attached"],
+    ["Names here", whole(total(routers.map(({ status, left_out }) => list(status.attached).length + (left_out.attached ?? 0)))), "attached"],
     ["Flows", short(total(routers.map(({ status }) => status.flows))), "known"],
     ["Dropped", short(drops), "/s"],
   ];
@@ -125,7 +125,7 @@ function latency(data, { place, status }, now_ms) {
   };
   micros("a route is handed out", "export_latency_us");
   micros("a round takes", "round_latency_us");
-  const peers = [...(status.connections ?? []), ...(status.sessions ?? [])].map(({ peer }) => peer);
+  const peers = [...list(status.connections), ...list(status.sessions)].map(({ peer }) => String(peer));
   const trips = peers.map((peer) => ({ label: data.called(peer), points: data.values(place, `round_trips.${peer.slice(0, 10)}`) }));
   const known = trips.filter(({ points }) => points.length > 0);
   if (known.length > 0) charts.push(chart({ id: `trips ${place}`, title: "round trips", now_ms, format: millis, series: known }));
@@ -151,8 +151,8 @@ export function sessions(data) {
   for (const daemon of data.told) {
     const { status } = daemon;
     left_out += daemon.left_out.sessions ?? 0;
-    for (const session of status.sessions ?? []) rows.push({ daemon, kind: "hop", ...session });
-    for (const connection of status.connections ?? []) rows.push({ daemon, kind: "end to end", role: "node", ...connection, largest_datagram: connection.datagram_len });
+    for (const session of list(status.sessions)) rows.push({ daemon, kind: "hop", ...session });
+    for (const connection of list(status.connections)) rows.push({ daemon, kind: "end to end", role: "node", ...connection, largest_datagram: connection.datagram_len });
   }
   return [
     h("h1", {}, "Sessions"),
@@ -174,8 +174,8 @@ export function sessions(data) {
 }
 
 export function flows(data) {
-  const rows = data.of("router").flatMap((daemon) => (daemon.status.newest_flows ?? []).map((flow) => ({ daemon, ...flow })));
-  const groups = data.of("router").flatMap((daemon) => (daemon.status.groups ?? []).map((group) => ({ daemon, ...group })));
+  const rows = data.of("router").flatMap((daemon) => list(daemon.status.newest_flows).map((flow) => ({ daemon, ...flow })));
+  const groups = data.of("router").flatMap((daemon) => list(daemon.status.groups).map((group) => ({ daemon, ...group })));
   const name = (title, key) => ({ title, show: (it) => who(data, it[key]), by: (it) => plain(data, it[key]) });
   return [
     h("h1", {}, "Flows"),
@@ -203,19 +203,19 @@ export function certificates(data) {
     const { status } = daemon;
     const add = (kind, about, left_s, whole_s) => typeof left_s === "number" && rows.push({ daemon, kind, about, left_s, whole_s });
     add("Own statement", status.own_statement?.says, status.own_statement?.expires_in_s, 600);
-    for (const word of status.delegations ?? []) add("Hands traffic to", word.says, word.expires_in_s, 600);
-    for (const name of status.attached ?? []) add("Attached name", name.name, name.expires_in_s, 600);
-    for (const grant of status.some_grants ?? []) add("May send", grant.name, grant.expires_in_s, 600);
+    for (const word of list(status.delegations)) add("Hands traffic to", word.says, word.expires_in_s, 600);
+    for (const name of list(status.attached)) add("Attached name", name.name, name.expires_in_s, 600);
+    for (const grant of list(status.some_grants)) add("May send", grant.name, grant.expires_in_s, 600);
     add("Membership", status.membership?.domain, status.membership?.expires_in_s, 30 * 86400);
     add("Border of its domain", status.domain?.name, status.domain?.border_expires_in_s, 30 * 86400);
-    for (const it of status.neighbours ?? []) if (it.may_carry) add("May carry for", it.domain, it.may_carry - data.state.now_ms / 1000, 30 * 86400);
-    for (const it of status.stamps ?? []) add("Capability for", it.peer, it.expires_in_s, 600);
+    for (const it of list(status.neighbours)) if (it.may_carry) add("May carry for", it.domain, it.may_carry - data.state.now_ms / 1000, 30 * 86400);
+    for (const it of list(status.stamps)) add("Capability for", it.peer, it.expires_in_s, 600);
     add("Lease", status.name, status.lease_expires_in_s, 600);
   }
   // A lease that was seen longer than usual is as long as it was.
   for (const row of rows) row.whole_s = Math.max(row.whole_s, row.left_s);
   rows.sort((one, other) => one.left_s / one.whole_s - other.left_s / other.whole_s);
-  const about = (text) => (text?.length === 52 ? who(data, text) : text?.replace(/[a-z2-7]{52}/, (name) => data.called(name)));
+  const about = (text) => (text?.length === 52 ? who(data, text) : String(text ?? "").replace(/[a-z2-7]{52}/, (name) => data.called(name)));
   return [
     h("h1", {}, "Certificates"),
     h("p", { class: "lead" }, "Until when each word holds. Leases are renewed by themselves at half their time; what a domain gives, somebody has to give again."),
@@ -231,7 +231,7 @@ export function certificates(data) {
 export function directory(data) {
   const ribs = data.of("rib");
   const fills = data.told.flatMap((daemon) => Object.entries(daemon.status.tables ?? {}).map(([name, fill]) => ({ daemon, name, ...fill })));
-  const known = data.of("router").flatMap((daemon) => (daemon.status.ribs ?? []).map((rib) => ({ daemon, ...rib })));
+  const known = data.of("router").flatMap((daemon) => list(daemon.status.ribs).map((rib) => ({ daemon, ...rib })));
   const stores = ribs.map((daemon) => {
     const { status } = daemon;
     const facts = [

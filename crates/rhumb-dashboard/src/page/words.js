@@ -59,14 +59,20 @@ export function words(key) {
   return key.replaceAll("_", " ");
 }
 
+/** The items of a list in a status: of what a daemon tells, a page believes nothing. */
+export function list(value) {
+  return Array.isArray(value) ? value.filter((item) => item !== null && typeof item === "object") : [];
+}
+
 /** The beginning of a name, which is enough to tell it from others on a page. */
 export function beginning(name) {
-  return name.length > 20 ? name.slice(0, 10) : name;
+  const text = String(name);
+  return text.length > 20 ? text.slice(0, 10) : text;
 }
 
 /** What somebody calls itself: in quotes, without what would turn or hide the words beside it. */
 export function claim(text) {
-  return `“${text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd")}”`;
+  return `“${String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd")}”`;
 }
 
 /** By role: what it does most, and where that is counted. */
