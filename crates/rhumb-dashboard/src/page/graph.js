@@ -4,6 +4,8 @@
 import { h, s } from "./elements.js";
 import { LOADS, ROLES, beginning, claim, list } from "./words.js";
 
+/** What carries fewer datagrams a second than this is drawn narrow, even where nobody carries more. */
+const QUIET = 100;
 /** More could not be told apart. */
 const MOST = 120;
 
@@ -177,7 +179,7 @@ export class Picture {
   }
 
   build() {
-    const most = Math.max(1, ...this.shown.links.map(({ rate }) => rate ?? 0));
+    const most = Math.max(QUIET, ...this.shown.links.map(({ rate }) => rate ?? 0));
     this.linkLayer.replaceChildren(...this.shown.links.flatMap((link) => {
       const isBusy = link.rate !== null && link.rate >= 0.5;
       const width = isBusy ? 1.5 + 6 * Math.sqrt(link.rate / most) : 1.25;
