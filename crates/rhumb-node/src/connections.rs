@@ -278,13 +278,20 @@ impl Stream {
     /// # Errors
     /// When the stream or its connection is over before.
     pub async fn deliver(&mut self) -> Result<(), StreamError> {
+        poll_fn(|context| self.poll_deliver(context)).await
+    }
+
+    /// As [`Stream::deliver`], for whoever reads meanwhile.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_deliver(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         let connections = self.handle.connections();
         match connections.with(|state, now| state.ends.finish(self.id, self.stream, now)) {
             Ok(()) | Err(StreamError::Closed) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Poll::Ready(Err(error)),
         }
-        let of_this = (self.id, self.stream);
-        poll_fn(|context| connections.poll_finished(of_this, context)).await
+        connections.poll_finished((self.id, self.stream), context)
     }
 }
 

@@ -34,6 +34,7 @@
 //! |---|---|
 //! | [`core`] | the node without I/O, for other drivers and for simulations |
 //! | [`ip`] | IP packets between names, without device and connections |
+//! | [`foreign`] | what bindings for other languages share |
 //! | [`discovery`] | the links of a host, and the router's side of being found on them |
 //! | [`transfer`] | what files are read from and written to, and why they do not arrive |
 
@@ -47,6 +48,7 @@ mod datagrams;
 pub mod discovery;
 mod driver;
 mod error;
+pub mod foreign;
 #[cfg(all(any(fuzzing, test), target_os = "linux"))]
 pub mod fuzz;
 mod group;
