@@ -19,6 +19,9 @@ usage: cargo xtask TASK
   aarch64 [--again]
         Builds for aarch64 and runs under qemu-user more than `test` does: the tests of rhumb-wire and
         rhumb-link, too, and the program. From nothing that takes half an hour on two cores.
+  bindings
+        Builds the Python package as a wheel, installs it in an environment of its own in the target folder, and
+        tests it, as `test` does. The binary has to be there: cargo build -p rhumb.
   portable
         Checks that a node's library compiles for Linux with musl and for macOS; runs nothing of it.
   upgrade REVISION
@@ -80,6 +83,7 @@ pub(crate) enum Task {
     Aarch64 {
         again: bool,
     },
+    Bindings,
     /// The git revision of the earlier version.
     Upgrade(String),
     Deb {
@@ -98,17 +102,6 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         None => Err("no task given".to_owned()),
         Some("help" | "--help" | "-h") => Ok(Task::Help),
         Some("test") => parse_test(words),
-        Some(task @ ("tidy" | "vectors" | "pictures" | "book" | "portable" | "screens")) => {
-            match words.next() {
-                None if task == "tidy" => Ok(Task::Tidy),
-                None if task == "vectors" => Ok(Task::Vectors),
-                None if task == "book" => Ok(Task::Book),
-                None if task == "portable" => Ok(Task::Portable),
-                None if task == "screens" => Ok(Task::Screens),
-                None => Ok(Task::Pictures),
-                Some(word) => Err(format!("{task}: `{word}` is not understood")),
-            }
-        }
         Some("bench") => parse_bench(words),
         Some("deb") => match (words.next(), words.next()) {
             (None, _) => Ok(Task::Deb { is_trial: false }),
@@ -131,8 +124,26 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
             _ => Err("upgrade: one git revision follows".to_owned()),
         },
         Some("figures") => parse_figures(words),
-        Some(word) => Err(format!("`{word}` is not a task")),
+        Some(word) => match (without_options(word), words.next()) {
+            (Some(task), None) => Ok(task),
+            (Some(_), Some(further)) => Err(format!("{word}: `{further}` is not understood")),
+            (None, _) => Err(format!("`{word}` is not a task")),
+        },
     }
+}
+
+fn without_options(word: &str) -> Option<Task> {
+    let task = match word {
+        "tidy" => Task::Tidy,
+        "vectors" => Task::Vectors,
+        "bindings" => Task::Bindings,
+        "portable" => Task::Portable,
+        "book" => Task::Book,
+        "pictures" => Task::Pictures,
+        "screens" => Task::Screens,
+        _ => return None,
+    };
+    Some(task)
 }
 
 fn parse_test<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
@@ -228,6 +239,7 @@ mod tests {
             assert_eq!(parsed(line), Ok(Task::Aarch64 { again }));
         }
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
+        assert_eq!(parsed("bindings"), Ok(Task::Bindings));
         for (line, is_trial) in [("deb", false), ("deb --try", true)] {
             assert_eq!(parsed(line), Ok(Task::Deb { is_trial }));
         }
@@ -247,6 +259,7 @@ mod tests {
             "tidy --fix",
             "vectors names",
             "pictures all",
+            "bindings all",
             "deb --release",
             "bench a b c",
             "bench --xml",

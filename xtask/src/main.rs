@@ -1,6 +1,6 @@
 //! The project's own tasks: `cargo xtask test`, `tidy`,
-//! `vectors`, `bench`, `aarch64`, `portable`, `upgrade`, `deb`, `book`, `figures`, `pictures` and
-//! `screens`.
+//! `vectors`, `bench`, `aarch64`, `bindings`, `portable`, `upgrade`, `deb`, `book`, `figures`,
+//! `pictures` and `screens`.
 //!
 //! Invariant: no task but `vectors`, `figures`, `pictures` and `screens`, whose purpose it is,
 //! changes the working tree; whatever another makes goes to the target folder. A task that
@@ -11,6 +11,7 @@
 mod aarch64;
 mod arguments;
 mod bench;
+mod bindings;
 mod book;
 mod deb;
 mod demo;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Task::Aarch64 { again } => aarch64::run(&root, again),
         Task::Vectors => vectors::write(&root),
         Task::Bench(options) => bench::run(&root, &options),
+        Task::Bindings => bindings::run(&root),
         Task::Upgrade(revision) => upgrade::run(&root, &revision),
         Task::Deb { is_trial } => deb::run(&root, is_trial),
         Task::Book => book::run(&root),

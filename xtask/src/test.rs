@@ -1,9 +1,9 @@
 //! `cargo xtask test`: the one test command.
 //!
 //! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and
-//! doc tests; 4. the Debian package; 5. documentation without warnings;
-//! 6. the book; 7. every fuzz target; 8. the demo, end to end; 9. pictures; 10. the instructions
-//! that forwarding takes; 11. what has code of its own for aarch64. A failed step does not keep the
+//! doc tests; 4. the Python package; 5. the Debian package; 6. documentation without warnings;
+//! 7. the book; 8. every fuzz target; 9. the demo, end to end; 10. pictures; 11. the instructions
+//! that forwarding takes; 12. what has code of its own for aarch64. A failed step does not keep the
 //! later ones from running.
 
 use std::path::Path;
@@ -14,7 +14,9 @@ use crate::arguments::TestOptions;
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
-use crate::{aarch64, book, deb, demo, fuzz, instructions, packages, pictures, programs, tidy};
+use crate::{
+    aarch64, bindings, book, deb, demo, fuzz, instructions, packages, pictures, programs, tidy,
+};
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
@@ -30,6 +32,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let mut report = Report::default();
     report.step("tidy", || tidy::step(root));
     report.step("tests", || programs::run(root, &target_directory, options.again));
+    report.step("bindings", || bindings::step(root, &target_directory));
     report.step("package", || deb::step(root, &target_directory));
     report.step("documentation", || documentation(root));
     if options.fast {

@@ -138,8 +138,13 @@ const EMPTY_NAMES: [&str; 8] =
     ["common", "types", "error", "errors", "utils", "util", "helpers", "core"];
 const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "publish"];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
-const UNSAFE_ALLOWED: [&str; 4] =
-    ["crates/rhumb-aead", "crates/rhumb-capability", "crates/rhumb-io", "crates/rhumb-mpc"];
+const UNSAFE_ALLOWED: [&str; 5] = [
+    "crates/rhumb-aead",
+    "crates/rhumb-c",
+    "crates/rhumb-capability",
+    "crates/rhumb-io",
+    "crates/rhumb-mpc",
+];
 /// Crates that take time, randomness and bytes as arguments.
 const CORES: [&str; 15] = [
     "crates/rhumb-aead",
