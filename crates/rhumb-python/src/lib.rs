@@ -1,7 +1,7 @@
 //! The native half of the Python package `rhumb`. Its other half, in `python/rhumb`, is what
 //! programs see: asyncio's streams, iterators and context managers around what is here.
 //!
-//! 1. A method that waits takes a [`courier::Courier`] and a future of the event loop that asks.
+//! 1. A method that waits takes a courier and a future of the event loop that asks.
 //!    The work is a task of the runtime in `rhumb_node::foreign`, without the interpreter.
 //! 2. What it comes to goes into the courier's queue, and the loop is woken by a socket.
 //! 3. The loop has the courier deliver: futures are fulfilled there, on the loop's own thread.

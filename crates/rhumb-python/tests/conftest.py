@@ -15,6 +15,8 @@ from typing import Callable, Iterator, Optional
 import pytest
 
 PATIENCE_S = 60
+# What children are told of this process's environment.
+KEPT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR")
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
@@ -138,5 +140,5 @@ def python(network: Network) -> Iterator[Callable[..., Running]]:
 
 def environment(folder: str) -> dict[str, str]:
     """Nothing of the caller's own settings."""
-    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LD_LIBRARY_PATH")}
+    kept = {key: os.environ[key] for key in KEPT if key in os.environ}
     return {**kept, "HOME": folder, "XDG_RUNTIME_DIR": folder, "PYTHONDONTWRITEBYTECODE": "1"}
