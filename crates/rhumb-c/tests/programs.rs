@@ -32,7 +32,8 @@ fn the_example_leaks_nothing_and_touches_nothing_that_is_not_its_own() {
         return;
     }
     let valgrind = ["valgrind", "--error-exitcode=9", "--leak-check=full"];
-    let kinds = ["--errors-for-leak-kinds=definite", "--quiet"];
+    // Optimised code of safe Rust looks at values that it then makes nothing of, which it may.
+    let kinds = ["--errors-for-leak-kinds=definite", "--undef-value-errors=no", "--quiet"];
     two_programs_reach_each_other(Linked::Shared, &[&valgrind[..], &kinds].concat());
 }
 
@@ -44,7 +45,7 @@ fn what_a_program_does_wrong_is_told_and_harms_nothing() {
     command.arg(&network.router).arg(network.folder());
     let (is_well, said) = Running::spawn(&mut command).end();
     assert!(is_well, "{}", said.join("\n"));
-    assert!(said.len() > 35, "{}", said.join("\n"));
+    assert_eq!(said.last().map(String::as_str), Some("and the parent goes on: 0 "));
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! How what tasks come to reaches an event loop: a queue, and a socket that wakes the loop.
 //!
-//! Each loop has one courier, and a reader on the courier's socket that has it deliver. A task that
-//! is done puts its outcome into the queue and rings; if the loop is gone, nobody comes, and the
-//! outcome goes with the queue. A future that is cancelled ends its task.
+//! Each loop has one courier, and a reader on the courier's socket that takes what there is and
+//! fulfils futures with it. A task that is done puts its outcome into the queue and rings; if the
+//! loop is gone, nobody comes, and the outcome goes with the queue.
+//!
+//! INVARIANT: nothing here runs code of Python's. A daemon thread that finds the interpreter ended
+//! is ended by it on the spot, and must not be so with a function of Rust below it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,9 +19,9 @@ use pyo3::prelude::*;
 use rhumb_node::foreign::{Fault, FaultKind, Here, runtime};
 use tokio::task::AbortHandle;
 
-use crate::error::{OrRaise, exception};
+use crate::error::{OrRaise, class_of};
 
-/// Delivers to one event loop what tasks came to.
+/// Keeps for one event loop what tasks came to.
 #[pyclass(frozen, module = "rhumb._native")]
 pub(crate) struct Courier {
     rounds: Here<Rounds>,
@@ -46,13 +49,6 @@ type IntoObject = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 struct Waiting {
     last_ticket: u64,
     futures: HashMap<u64, (Py<PyAny>, AbortHandle)>,
-}
-
-/// What a future calls when it is done or cancelled.
-#[pyclass(frozen, module = "rhumb._native")]
-struct Cancelled {
-    ticket: u64,
-    waiting: Here<Arc<Mutex<Waiting>>>,
 }
 
 /// A task's place in the queue: it is told of, even if it panics.
@@ -83,39 +79,45 @@ impl Courier {
         self.rounds.is_ours()
     }
 
-    /// Fulfils what is done. For the loop's own thread.
-    fn deliver(&self, py: Python<'_>) -> PyResult<()> {
+    /// What is done: each with the future that waits for it, and what it came to, or the class of
+    /// an error and its text.
+    fn take(&self, py: Python<'_>) -> PyResult<Vec<Delivery>> {
         let rounds = self.rounds.value().or_raise(py)?;
         rounds.quiet();
-        for (ticket, outcome) in std::mem::take(&mut *lock(&rounds.post.outcomes)) {
-            // Of who has been cancelled meanwhile, nothing is left to tell.
+        let outcomes = std::mem::take(&mut *lock(&rounds.post.outcomes));
+        let mut deliveries = Vec::with_capacity(outcomes.len());
+        for (ticket, outcome) in outcomes {
+            // Of who has given up waiting, nothing is left to tell.
             let waited = lock(&rounds.waiting).futures.remove(&ticket);
             let Some((future, _)) = waited else { continue };
-            let future = future.bind(py);
-            if future.call_method0("done")?.is_truthy()? {
-                continue;
-            }
-            let object = match outcome {
-                Ok(into_object) => into_object(py),
-                Err(fault) => Err(exception(py, &fault)),
-            };
-            match object {
-                Ok(object) => future.call_method1("set_result", (object,))?,
-                Err(error) => future.call_method1("set_exception", (error,))?,
-            };
+            deliveries.push(match outcome {
+                Ok(into_object) => (future, Some(into_object(py)?), None),
+                Err(fault) => (future, None, Some((class_of(fault.kind), fault.text))),
+            });
+        }
+        Ok(deliveries)
+    }
+
+    /// Nobody waits for this any more: its task ends, unless it has been told of.
+    fn forget(&self, py: Python<'_>, ticket: u64) -> PyResult<()> {
+        let waited = lock(&self.rounds.value().or_raise(py)?.waiting).futures.remove(&ticket);
+        if let Some((_, task)) = waited {
+            task.abort();
         }
         Ok(())
     }
 }
 
+/// A future, and what it is to be fulfilled with.
+type Delivery = (Py<PyAny>, Option<Py<PyAny>>, Option<(&'static str, String)>);
+
 impl Courier {
-    /// Has a task fulfil `future`, which is of this courier's loop; if that is cancelled, the task
-    /// ends.
+    /// Has a task fulfil `future`, which is of this courier's loop: the ticket.
     pub(crate) fn send<T, E>(
         &self,
         future: &Bound<'_, PyAny>,
         task: impl Future<Output = Result<T, E>> + Send + 'static,
-    ) -> PyResult<()>
+    ) -> PyResult<u64>
     where
         T: for<'py> IntoPyObject<'py> + Send + 'static,
         E: Into<Fault>,
@@ -135,11 +137,9 @@ impl Courier {
             place.fill(outcome.map(into_object));
         };
         let task = runtime().or_raise(py)?.spawn(work).abort_handle();
-        // Nobody delivers meanwhile: that is done by this thread.
+        // Nobody takes it meanwhile: that is done by this thread.
         lock(&rounds.waiting).futures.insert(ticket, (future.clone().unbind(), task));
-        let waiting = Here::new(Arc::clone(&rounds.waiting));
-        future.call_method1("add_done_callback", (Cancelled { ticket, waiting },))?;
-        Ok(())
+        Ok(ticket)
     }
 }
 
@@ -157,20 +157,6 @@ impl Drop for Rounds {
         for (_, task) in lock(&self.waiting).futures.values() {
             task.abort();
         }
-    }
-}
-
-#[pymethods]
-impl Cancelled {
-    /// Ends the task, unless it has been told of.
-    fn __call__(&self, py: Python<'_>, future: &Bound<'_, PyAny>) -> PyResult<()> {
-        let _ = future;
-        let waiting = self.waiting.value().or_raise(py)?;
-        let waited = lock(waiting).futures.remove(&self.ticket);
-        if let Some((_, task)) = waited {
-            task.abort();
-        }
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use pyo3::sync::PyOnceLock;
 use rhumb_node::foreign::{Fault, FaultKind};
 
 /// The exception for a fault.
-pub(crate) fn exception(py: Python<'_>, fault: &Fault) -> PyErr {
+fn exception(py: Python<'_>, fault: &Fault) -> PyErr {
     static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = ERRORS.get_or_try_init(py, || py.import("rhumb._errors").map(Bound::unbind));
     let made = module.and_then(|module| {
@@ -15,7 +15,8 @@ pub(crate) fn exception(py: Python<'_>, fault: &Fault) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-fn class_of(kind: FaultKind) -> &'static str {
+/// The name of the class for a fault.
+pub(crate) fn class_of(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Invalid => "InvalidError",
         FaultKind::KeyFile => "KeyFileError",

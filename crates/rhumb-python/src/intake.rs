@@ -89,8 +89,9 @@ impl<S: Source> Intake<S> {
         true
     }
 
-    fn take(&self) -> VecDeque<S::Item> {
-        std::mem::take(&mut *self.arrived())
+    /// One alone: whoever else waits sees what is left.
+    fn take(&self) -> Option<S::Item> {
+        self.arrived().pop_front()
     }
 
     /// The port is free for others from then on.
@@ -128,17 +129,16 @@ impl Port {
 
 #[pymethods]
 impl Port {
-    fn ready(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn ready(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let intake = Arc::clone(self.intake.value().or_raise(future.py())?);
         courier.get().send(future, intake.ready())
     }
 
-    fn take(&self, py: Python<'_>) -> PyResult<Vec<Arrived>> {
-        let taken = self.intake.value().or_raise(py)?.take().into_iter();
-        let told = taken.map(|it: Message| {
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Arrived>> {
+        let taken = self.intake.value().or_raise(py)?.take();
+        Ok(taken.map(|it| {
             (it.from.to_string(), it.from_port, it.to.to_string(), it.as_member, it.body)
-        });
-        Ok(told.collect())
+        }))
     }
 
     fn send(
@@ -148,7 +148,7 @@ impl Port {
         to: &str,
         port: u16,
         body: PyBackedBytes,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let py = future.py();
         let (sender, to) =
             (self.sender.value().or_raise(py)?.clone(), parse_name(to).or_raise(py)?);
@@ -163,7 +163,7 @@ impl Port {
         future: &Bound<'_, PyAny>,
         who: (String, Option<u16>, String),
         body: PyBackedBytes,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let (py, (from, from_port, to)) = (future.py(), who);
         let sender = self.sender.value().or_raise(py)?.clone();
         let (from, to) = (parse_name(&from).or_raise(py)?, parse_name(&to).or_raise(py)?);
@@ -172,7 +172,7 @@ impl Port {
         courier.get().send(future, async move { sender.reply(&message, &body).await })
     }
 
-    fn close(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn close(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let intake = Arc::clone(self.intake.value().or_raise(future.py())?);
         courier.get().send(future, intake.close())
     }
@@ -195,17 +195,16 @@ impl Listener {
 
 #[pymethods]
 impl Listener {
-    fn ready(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn ready(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let intake = Arc::clone(self.intake.value().or_raise(future.py())?);
         courier.get().send(future, intake.ready())
     }
 
-    fn take(&self, py: Python<'_>) -> PyResult<Vec<Stream>> {
-        let taken = self.intake.value().or_raise(py)?.take().into_iter();
-        Ok(taken.map(Stream::new).collect())
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Stream>> {
+        Ok(self.intake.value().or_raise(py)?.take().map(Stream::new))
     }
 
-    fn close(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn close(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let intake = Arc::clone(self.intake.value().or_raise(future.py())?);
         courier.get().send(future, intake.close())
     }

@@ -56,7 +56,7 @@ impl Node {
         identity: Option<&Bound<'_, Identity>>,
         key: (Option<PathBuf>, Option<String>),
         options: Options,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let owner = match identity {
             Some(identity) => Owner::Known(Arc::clone(&identity.get().identity)),
             None => Owner::Kept(key.0, key.1.map(Passphrase::new)),
@@ -90,7 +90,7 @@ impl Node {
         future: &Bound<'_, PyAny>,
         peer: &str,
         port: u16,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let py = future.py();
         let (node, peer) =
             (self.node.value().or_raise(py)?.clone(), parse_name(peer).or_raise(py)?);
@@ -105,7 +105,7 @@ impl Node {
         to: &str,
         port: u16,
         body: PyBackedBytes,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let py = future.py();
         let (node, to) = (self.node.value().or_raise(py)?.clone(), parse_name(to).or_raise(py)?);
         let body = body.to_vec();
@@ -119,7 +119,7 @@ impl Node {
         future: &Bound<'_, PyAny>,
         to: &str,
         timeout: f64,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let py = future.py();
         let (node, to) = (self.node.value().or_raise(py)?.clone(), parse_name(to).or_raise(py)?);
         let timeout = duration(timeout).or_raise(py)?;
@@ -134,7 +134,7 @@ impl Node {
         courier: &Bound<'_, Courier>,
         future: &Bound<'_, PyAny>,
         ad_cert: &Bound<'_, AdCert>,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let node = self.node.value().or_raise(future.py())?.clone();
         let ad_cert = ad_cert.get().ad_cert.clone();
         courier.get().send(future, async move {
@@ -146,7 +146,7 @@ impl Node {
     }
 
     /// How it is, as JSON.
-    fn status(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn status(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let node = self.node.value().or_raise(future.py())?.clone();
         courier.get().send(future, async move {
             let status = node.status().await?;
@@ -155,7 +155,7 @@ impl Node {
     }
 
     /// Withdraws the name; says whether the router confirmed that.
-    fn leave(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn leave(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let node = self.node.value().or_raise(future.py())?.clone();
         courier.get().send(future, async move { Ok::<_, Fault>(node.leave().await) })
     }
@@ -181,7 +181,7 @@ impl Service {
         courier: &Bound<'_, Courier>,
         future: &Bound<'_, PyAny>,
         ad_cert: &Bound<'_, AdCert>,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let service = Arc::clone(self.service.value().or_raise(future.py())?);
         let ad_cert = ad_cert.get().ad_cert.clone();
         courier.get().send(future, async move { service.renew(ad_cert).await })

@@ -37,7 +37,7 @@ impl Stream {
         courier: &Bound<'_, Courier>,
         future: &Bound<'_, PyAny>,
         most: usize,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let stream = Arc::clone(self.stream.value().or_raise(future.py())?);
         courier.get().send(future, async move {
             let mut place = vec![0; most.clamp(1, MOST_AT_ONCE)];
@@ -53,7 +53,7 @@ impl Stream {
         courier: &Bound<'_, Courier>,
         future: &Bound<'_, PyAny>,
         bytes: PyBackedBytes,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let stream = Arc::clone(self.stream.value().or_raise(future.py())?);
         let bytes = bytes.to_vec();
         courier.get().send(future, async move {
@@ -66,7 +66,7 @@ impl Stream {
     }
 
     /// Says that nothing more is written, and waits until the other end has it all.
-    fn finish(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn finish(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let stream = Arc::clone(self.stream.value().or_raise(future.py())?);
         courier.get().send(future, async move { stream.finish().await })
     }

@@ -97,8 +97,11 @@ def test_a_call_outside_of_a_loop_is_refused(network: Network) -> None:
 def test_a_program_may_end_at_any_time(network: Network, python: Start) -> None:
     """In the middle of everything, without leaving: it ends well, and prints nothing."""
     text = """
-import asyncio, sys, threading
+import asyncio, logging, sys, threading
 import rhumb
+
+# Asyncio says how long its steps take, which is no matter here.
+logging.disable(logging.WARNING)
 
 async def main(router, how):
     node = await rhumb.join(router=router)

@@ -58,12 +58,13 @@ def test_much_goes_both_ways_and_is_the_same(network: Network) -> None:
 
 def test_who_does_not_read_holds_the_writer_back(network: Network) -> None:
     """What is written and not taken waits in a bounded place, and `drain` waits with it."""
-    may_read = asyncio.Event()
+    may_read, is_read = asyncio.Event(), asyncio.Event()
     taken: list[int] = []
 
     async def handler(stream: rhumb.Stream) -> None:
         await may_read.wait()
         taken.append(len(await stream.read()))
+        is_read.set()
 
     async def work(client: rhumb.Node, server: rhumb.Node) -> tuple[int, bool]:
         stream = await client.connect(server.name, 7)
@@ -87,6 +88,7 @@ def test_who_does_not_read_holds_the_writer_back(network: Network) -> None:
         await writing
         stream.close()
         await stream.wait_closed()
+        await is_read.wait()
         return before, was_held_back
 
     pieces, was_held_back = between(network, handler, work)

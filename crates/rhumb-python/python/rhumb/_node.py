@@ -264,7 +264,7 @@ def join(
     if isinstance(key, Identity):
         identity, path = key, None
     else:
-        identity, path = None, key
+        identity, path = None, None if key is None else os.fspath(key)
     if passphrase is None:
         passphrase = os.environ.get("RHUMB_PASSPHRASE")
     options = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from types import TracebackType
 from typing import NamedTuple, Optional, Union
 
@@ -32,7 +31,6 @@ class Port:
 
     def __init__(self, port: _native.Port) -> None:
         self._port = port
-        self._arrived: deque[Message] = deque()
 
     @property
     def number(self) -> int:
@@ -42,13 +40,11 @@ class Port:
     async def receive(self) -> Message:
         """The next datagram. Who gives up waiting loses none. Raises `ClosedError` when the port is
         closed, or the node has left."""
-        while not self._arrived:
-            is_there = await wait_for(self._port.ready)
-            # Another one who waits may have taken it.
-            self._arrived.extend(Message(*it) for it in self._port.take())
-            if not is_there and not self._arrived:
+        # Another one who waits may have taken what was there.
+        while (arrived := self._port.take()) is None:
+            if not await wait_for(self._port.ready):
                 raise ClosedError("the port is closed, or its node has left; bind it anew")
-        return self._arrived.popleft()
+        return Message(*arrived)
 
     async def send(self, to: str, port: int, data: Union[bytes, bytearray, memoryview]) -> None:
         """Sends a datagram to a port of a name, from this port. It waits for room; it may get lost,

@@ -59,7 +59,7 @@ class Server:
 
     async def _accept(self) -> None:
         while await wait_for(self._listener.ready):
-            for stream in self._listener.take():
+            while (stream := self._listener.take()) is not None:
                 if self._has_place_for(stream.peer):
                     self._serve(stream)
                 else:
