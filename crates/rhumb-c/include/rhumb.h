@@ -176,7 +176,8 @@ int rhumb_read(const rhumb_stream *stream, void *data, size_t size, size_t *leng
  * it may be NULL. */
 int rhumb_write(const rhumb_stream *stream, const void *data, size_t length, size_t *written,
                 uint32_t timeout_ms, rhumb_error *error);
-/* Says that nothing more is written, and waits until the other end has it all. */
+/* Says that nothing more is written, and waits until the other end has it all; RHUMB_CLOSED if it
+ * has let the stream go before. */
 int rhumb_finish(const rhumb_stream *stream, uint32_t timeout_ms, rhumb_error *error);
 /* Ends it; what was written and not finished is given up. NULL is allowed. */
 void rhumb_stream_close(rhumb_stream *stream);

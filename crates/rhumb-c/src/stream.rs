@@ -207,7 +207,10 @@ pub unsafe extern "C" fn rhumb_finish(
     let work = || {
         // SAFETY: it was given and not given back, or is null, by this function's contract.
         let open = unsafe { held(stream, "stream")? };
-        wait(timeout_ms, open.stream.finish())
+        match wait(timeout_ms, open.stream.finish())? {
+            true => Ok(()),
+            false => Err(Fault::new(FaultKind::Closed, "the other end has let the stream go")),
+        }
     };
     // SAFETY: the contract is the same.
     unsafe { call(error, work) }

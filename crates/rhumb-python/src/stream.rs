@@ -65,7 +65,8 @@ impl Stream {
         })
     }
 
-    /// Says that nothing more is written, and waits until the other end has it all.
+    /// Says that nothing more is written, and waits until the other end has it all, or wants no
+    /// more.
     fn finish(&self, courier: &Bound<'_, Courier>, future: &Bound<'_, PyAny>) -> PyResult<u64> {
         let stream = Arc::clone(self.stream.value().or_raise(future.py())?);
         courier.get().send(future, async move { stream.finish().await })

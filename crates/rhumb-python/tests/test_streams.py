@@ -279,3 +279,19 @@ def test_what_is_no_data_or_comes_too_late_is_refused(network: Network) -> None:
                 stream.write(b"late")
 
     between(network, echo, work)
+
+
+def test_who_closes_first_spoils_nothing_for_the_other(network: Network) -> None:
+    """A server that answers and is gone is no error for who has read the answer, however late."""
+
+    async def handler(stream: rhumb.Stream) -> None:
+        stream.write(b"all there is")
+
+    async def work(client: rhumb.Node, server: rhumb.Node) -> None:
+        for pause in (0.0, 0.02, 0.2):
+            async with await client.connect(server.name, 7) as stream:
+                stream.write(b"a question that nobody reads")
+                assert await stream.read() == b"all there is"
+                await asyncio.sleep(pause)
+
+    between(network, handler, work)

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use rhumb_end::{CANCELLED, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Fault;
@@ -42,12 +43,17 @@ impl BothWays {
         poll_fn(write).await.map_err(|error| Fault::of_stream(&error))
     }
 
-    /// Says that nothing more is written, and waits until the peer has it all.
+    /// Says that nothing more is written, and waits until the peer has it all; `false` if it has
+    /// let the stream go before, and wants no more.
     ///
     /// # Errors
-    /// When the stream or its connection is over before.
-    pub async fn finish(&self) -> Result<(), Fault> {
-        Ok(poll_fn(|context| self.lock().poll_deliver(context)).await?)
+    /// When the stream is refused or failed, or its connection is over before.
+    pub async fn finish(&self) -> Result<bool, Fault> {
+        match poll_fn(|context| self.lock().poll_deliver(context)).await {
+            Ok(()) => Ok(true),
+            Err(StreamError::Ended { code: CANCELLED }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// As [`Stream::reset`].

@@ -10,6 +10,18 @@ from typing import Any, Mapping, Optional, Union, final
 
 _Path = Union[str, os.PathLike[str]]
 
+__all__ = [
+    "AdCert",
+    "Courier",
+    "Identity",
+    "Listener",
+    "Node",
+    "Port",
+    "Service",
+    "Stream",
+    "__version__",
+]
+
 __version__: str
 
 @final
@@ -136,5 +148,5 @@ class Stream:
     def port(self) -> int: ...
     def read(self, courier: Courier, future: Future[bytes], most: int) -> int: ...
     def write(self, courier: Courier, future: Future[object], bytes: bytes) -> int: ...
-    def finish(self, courier: Courier, future: Future[object]) -> int: ...
+    def finish(self, courier: Courier, future: Future[bool]) -> int: ...
     def reset(self, code: int) -> None: ...

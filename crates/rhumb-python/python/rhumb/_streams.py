@@ -90,7 +90,7 @@ class Stream:
         self.writer.close()
 
     async def wait_closed(self) -> None:
-        """Waits until the other end has everything."""
+        """Waits until the other end has everything, or has let the stream go."""
         await self.writer.wait_closed()
 
     def abort(self) -> None:
