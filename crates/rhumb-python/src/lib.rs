@@ -11,6 +11,8 @@
 //! fork is used, or let go, after it (`rhumb_node::foreign::Here`).
 
 #![forbid(unsafe_code)]
+// What Python gives is extracted for the call alone.
+#![allow(clippy::needless_pass_by_value)]
 
 mod courier;
 mod error;
