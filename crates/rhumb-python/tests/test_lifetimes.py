@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import threading
 from typing import Callable
 
@@ -185,3 +186,20 @@ async def router_of(node: rhumb.Node) -> str:
 async def serve_once(node: rhumb.Node) -> None:
     async with node.serve(7, lambda stream: asyncio.sleep(0), allow=[]) as server:
         assert server.port == 7 and server.is_serving()
+
+
+def test_an_interrupt_ends_a_server_and_withdraws_its_name(
+    network: Network, python: Start
+) -> None:
+    server = python("echo_server", network.router)
+    name = server.line()
+    server.process.send_signal(signal.SIGINT)
+    code, _, errors = server.wait()
+    assert code != 0 and errors.rstrip().endswith("KeyboardInterrupt"), errors
+
+    async def run() -> None:
+        async with rhumb.join(router=network.router) as node:
+            with pytest.raises(rhumb.UnreachableError):
+                await node.ping(name)
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))

@@ -295,3 +295,32 @@ def test_who_closes_first_spoils_nothing_for_the_other(network: Network) -> None
                 await asyncio.sleep(pause)
 
     between(network, handler, work)
+
+
+def test_a_protocol_that_fails_is_told_to_both_ends(network: Network) -> None:
+    told: list[str] = []
+
+    class Broken(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            raise RuntimeError("broken protocol")
+
+    def fail() -> asyncio.Protocol:
+        raise RuntimeError("broken factory")
+
+    async def work(client: rhumb.Node, server: rhumb.Node) -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: told.append(str(context["exception"]))
+        )
+        async with server.create_server(Broken, 17, allow=[client.name]):
+            stream = await client.connect(server.name, 17)
+            stream.write(b"x")
+            with pytest.raises(rhumb.RefusedError, match="the program behind that port"):
+                await stream.read()
+        async with server.create_server(fail, 18, allow=[client.name]):
+            stream = await client.connect(server.name, 18)
+            stream.write(b"x")
+            with pytest.raises(rhumb.Error):
+                await stream.read()
+
+    between(network, echo, work)
+    assert told == ["broken protocol", "broken factory"]

@@ -82,11 +82,9 @@ class Node:
             except ConnectionError:
                 # The other end has gone, which is no fault of the handler's.
                 stream.abort()
-            except Exception as error:
+            except Exception:
                 stream.fail()
-                text = f"what serves port {port} failed on a stream of {stream.peer}"
-                context = {"message": text, "exception": error}
-                asyncio.get_running_loop().call_exception_handler(context)
+                raise
 
         return self._listen(port, begin, allow, most)
 

@@ -83,6 +83,10 @@ class Server:
         self._by_peer[peer] -= 1
         if not self._by_peer[peer]:
             del self._by_peer[peer]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            text = f"what serves port {self.port} failed on a stream of {peer}"
+            self._loop.call_exception_handler({"message": text, "exception": error})
 
     async def __aenter__(self) -> Server:
         return self

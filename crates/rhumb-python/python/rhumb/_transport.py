@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Iterable, Optional, Union, cast
 
 from rhumb import _native
+from rhumb._errors import Error
 from rhumb._waiting import wait_for
 
 #: What the other end is told when a stream is given up.
@@ -201,6 +202,12 @@ class StreamTransport(asyncio.Transport):
         if not isinstance(error, Exception):
             self._lose(None)
             raise error
+        if not isinstance(error, Error):
+            # A protocol's own: the other end is told that the program failed, and the loop why.
+            self._stream.reset(SERVICE_FAILED)
+            text = "a protocol failed on a stream of Rhumb"
+            context = {"message": text, "exception": error, "protocol": self._protocol}
+            self._loop.call_exception_handler({**context, "transport": self})
         self._lose(error)
 
     def _lose(self, error: Optional[Exception]) -> None:
