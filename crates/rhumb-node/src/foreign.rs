@@ -5,12 +5,14 @@
 //! | part | what it holds |
 //! |---|---|
 //! | `fault` | errors, with numbers that stay |
+//! | `files` | a file that is sent or received, by its path |
 //! | `here` | values of one process, of which a fork makes copies that are good for nothing |
 //! | `runtime` | the one thread on which futures are, for callers that have no runtime |
 //! | `both_ways` | a stream that is read and written by two at once |
 
 mod both_ways;
 mod fault;
+mod files;
 mod here;
 mod runtime;
 
@@ -26,6 +28,7 @@ use rhumb_wire::{Name, Role, Statement};
 
 pub use both_ways::BothWays;
 pub use fault::{Fault, FaultKind};
+pub use files::{receive_file, send_file};
 pub use here::Here;
 pub use runtime::runtime;
 

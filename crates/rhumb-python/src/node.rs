@@ -8,7 +8,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use rhumb_node::foreign::{
-    Fault, FaultKind, Here, check_role, find_router, identity_of_node, parse_admits, parse_name,
+    self, Fault, FaultKind, Here, check_role, find_router, identity_of_node, parse_admits,
+    parse_name,
 };
 use rhumb_node::{Config, Passphrase, RouterChoice};
 
@@ -142,6 +143,40 @@ impl Node {
             let name = service.name().to_string();
             let service = Here::new(Arc::new(service));
             Ok::<_, Fault>(Service { service, name })
+        })
+    }
+
+    /// Sends a file: how many bytes that were.
+    fn send_file(
+        &self,
+        courier: &Bound<'_, Courier>,
+        future: &Bound<'_, PyAny>,
+        to: &str,
+        path: PathBuf,
+    ) -> PyResult<u64> {
+        let py = future.py();
+        let (node, to) = (self.node.value().or_raise(py)?.clone(), parse_name(to).or_raise(py)?);
+        courier.get().send(future, async move {
+            foreign::send_file(&node, to, path).await.map(|report| report.bytes)
+        })
+    }
+
+    /// Receives a file of up to `most` bytes into a folder: where it is, from whom, and for whom.
+    fn receive_file(
+        &self,
+        courier: &Bound<'_, Courier>,
+        future: &Bound<'_, PyAny>,
+        folder: PathBuf,
+        allow: Vec<String>,
+        most: u64,
+    ) -> PyResult<u64> {
+        let py = future.py();
+        let node = self.node.value().or_raise(py)?.clone();
+        let admits = parse_admits(allow.iter().map(String::as_str)).or_raise(py)?;
+        courier.get().send(future, async move {
+            let (path, report) = foreign::receive_file(&node, folder, admits, most).await?;
+            let (from, to) = (report.from.to_string(), report.to.to_string());
+            Ok::<_, Fault>((path, from, to, report.bytes))
         })
     }
 

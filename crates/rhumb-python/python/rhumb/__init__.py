@@ -29,7 +29,7 @@ from rhumb._errors import (
     UnreachableError,
 )
 from rhumb._keys import AdCert, Identity
-from rhumb._node import EVERYBODY, Node, Service, join
+from rhumb._node import EVERYBODY, Node, ReceivedFile, Service, join
 from rhumb._ports import Message, Port
 from rhumb._native import __version__
 from rhumb._server import Server
@@ -47,6 +47,7 @@ __all__ = [
     "Message",
     "Node",
     "Port",
+    "ReceivedFile",
     "RefusedError",
     "Server",
     "Service",

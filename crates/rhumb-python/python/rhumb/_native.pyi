@@ -6,6 +6,7 @@ and return a ticket.
 
 import os
 from asyncio import Future
+from pathlib import Path
 from typing import Any, Mapping, Optional, Union, final
 
 _Path = Union[str, os.PathLike[str]]
@@ -103,6 +104,15 @@ class Node:
     ) -> int: ...
     def ping(self, courier: Courier, future: Future[float], to: str, timeout: float) -> int: ...
     def serve(self, courier: Courier, future: Future[Service], ad_cert: AdCert) -> int: ...
+    def send_file(self, courier: Courier, future: Future[int], to: str, path: _Path) -> int: ...
+    def receive_file(
+        self,
+        courier: Courier,
+        future: Future[tuple[Path, str, str, int]],
+        folder: _Path,
+        allow: list[str],
+        most: int,
+    ) -> int: ...
     def status(self, courier: Courier, future: Future[str]) -> int: ...
     def leave(self, courier: Courier, future: Future[bool]) -> int: ...
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Awaitable, Callable, Generator, Iterable, Optional, TypeVar, Union
+from typing import (
+    Any,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    NamedTuple,
+    Optional,
+    TypeVar,
+    Union,
+)
 
 from rhumb import _native
 from rhumb._errors import Error
@@ -23,6 +34,22 @@ _ProtocolT = TypeVar("_ProtocolT", bound=asyncio.BaseProtocol)
 
 EVERYBODY = "everybody"
 """Who may use a port, if anybody may who knows the node's name."""
+
+#: What a file may have that is received, unless told otherwise: 1 GiB.
+DEFAULT_MOST_BYTES = 1 << 30
+
+
+class ReceivedFile(NamedTuple):
+    """A file that was received, whole and as it was sent."""
+
+    path: Path
+    """Where it is."""
+    sender: str
+    """The name of who sent it: proven."""
+    to: str
+    """The name that it was for: the node's own, or one that it serves."""
+    size: int
+    """Its bytes."""
 
 
 class Node:
@@ -138,6 +165,21 @@ class Node:
         if not isinstance(ad_cert, AdCert):
             ad_cert = AdCert.load(ad_cert)
         return Service(await wait_for(self._node.serve, ad_cert))
+
+    async def send_file(self, to: str, path: _Path) -> int:
+        """Sends a file to a name, under its own name, to `receive_file` or `rhumb receive` there:
+        how many bytes that were. It arrives whole, or this fails. Cancelled, it stops."""
+        sent: int = await wait_for(self._node.send_file, to, os.fspath(path))
+        return sent
+
+    async def receive_file(
+        self, folder: _Path, *, allow: _Allow, most: int = DEFAULT_MOST_BYTES
+    ) -> ReceivedFile:
+        """Receives one file of up to `most` bytes into a folder, under its sender's name for it.
+        Only those can send it whom `allow` names, as for `serve`. One whose name is taken is
+        declined, and so are folders. Cancelled, it stops, and nothing is left of it."""
+        wait = wait_for(self._node.receive_file, os.fspath(folder), _words(allow), most)
+        return ReceivedFile(*await wait)
 
     async def status(self) -> dict[str, Any]:
         """How it is: its router, its lease, what went in and out, and what was dropped and why."""
