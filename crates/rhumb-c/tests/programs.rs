@@ -33,7 +33,12 @@ fn the_example_leaks_nothing_and_touches_nothing_that_is_not_its_own() {
     }
     let valgrind = ["valgrind", "--error-exitcode=9", "--leak-check=full"];
     // Optimised code of safe Rust looks at values that it then makes nothing of, which it may.
-    let kinds = ["--errors-for-leak-kinds=definite", "--undef-value-errors=no", "--quiet"];
+    let kinds = [
+        "--errors-for-leak-kinds=definite",
+        "--show-leak-kinds=definite",
+        "--undef-value-errors=no",
+        "--quiet",
+    ];
     two_programs_reach_each_other(Linked::Shared, &[&valgrind[..], &kinds].concat());
 }
 
