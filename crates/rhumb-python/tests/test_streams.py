@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Any, Awaitable, Callable
+from typing import Any, Awaitable, Callable, Optional
 
 import pytest
 import rhumb
@@ -26,6 +26,24 @@ def between(
                     return await work(client, server)
 
     return asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
+class Flag:
+    """An event of the loop in which it is used first: before Python 3.10 one is made in a loop."""
+
+    def __init__(self) -> None:
+        self._event: Optional[asyncio.Event] = None
+
+    def _in_loop(self) -> asyncio.Event:
+        if self._event is None:
+            self._event = asyncio.Event()
+        return self._event
+
+    def set(self) -> None:
+        self._in_loop().set()
+
+    async def wait(self) -> None:
+        await self._in_loop().wait()
 
 
 async def echo(stream: rhumb.Stream) -> None:
@@ -58,7 +76,7 @@ def test_much_goes_both_ways_and_is_the_same(network: Network) -> None:
 
 def test_who_does_not_read_holds_the_writer_back(network: Network) -> None:
     """What is written and not taken waits in a bounded place, and `drain` waits with it."""
-    may_read, is_read = asyncio.Event(), asyncio.Event()
+    may_read, is_read = Flag(), Flag()
     taken: list[int] = []
 
     async def handler(stream: rhumb.Stream) -> None:
@@ -154,7 +172,7 @@ def test_a_handler_that_fails_is_told_to_both_ends(network: Network) -> None:
 
 def test_an_abort_ends_the_other_end(network: Network) -> None:
     ends: list[BaseException] = []
-    is_over = asyncio.Event()
+    is_over = Flag()
 
     async def handler(stream: rhumb.Stream) -> None:
         stream.write(b"here")
@@ -176,7 +194,7 @@ def test_an_abort_ends_the_other_end(network: Network) -> None:
 
 def test_one_name_does_not_take_all_places(network: Network) -> None:
     """Of four places a flood by one name gets two, and somebody else is served."""
-    may_end = asyncio.Event()
+    may_end = Flag()
 
     async def handler(stream: rhumb.Stream) -> None:
         stream.write(b"served")
