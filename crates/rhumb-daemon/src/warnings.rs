@@ -1,5 +1,5 @@
 //! What a daemon's status warns of, before it is trouble or once it is, and what to do: for
-//! `rhumb doctor` and `rhumb top`.
+//! `rhumb doctor`, `rhumb top` and the dashboard.
 //!
 //! Only what the status says is looked at, so it is the same for whoever asks.
 
@@ -54,7 +54,7 @@ fn of_itself(status: &Value, all: &mut Vec<Warning>) {
         warn(
             all,
             format!("the domain's word for this border ends in {} h", left_s / 3600),
-            "have the domain make another: rhumb domain border",
+            "have the domain make another: rhumb domain delegate",
         );
     }
 }

@@ -99,9 +99,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
         Command::Waypoint(it) => commands::waypoint::run(it, &file, with_parent, form),
         Command::Member(arguments) => commands::member::run(arguments, file, with_parent, form),
         Command::Exchange(it) => commands::exchange::run(it, &file, with_parent, form),
-        Command::Status(arguments) => {
-            commands::status::run(arguments.admin.clone(), arguments.flows, &file, form)
-        }
+        Command::Status(it) => commands::status::run(it.admin.clone(), it.flows, &file, form),
         Command::Top(arguments) => commands::top::run(arguments, &file, form),
         Command::Dashboard(it) => {
             commands::dashboard::run(it, (&file, line.config.as_deref()), with_parent, form)
