@@ -8,7 +8,7 @@ usage: cargo xtask TASK
   test [--again] [--fast] [--fuzz-seconds N] [--no-install]
         Runs every test there is and prints `N passed, N failed, N skipped` last.
         --again           also runs test programs that passed and are unchanged since
-        --fast            leaves out what is slow: the book, fuzzing, the demo, pictures, counting instructions, aarch64
+        --fast            leaves out what is slow: the book, the image, fuzzing, the demo, pictures, counting instructions, aarch64
         --fuzz-seconds N  seconds per fuzz target, 6 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
   vectors
@@ -30,6 +30,9 @@ usage: cargo xtask TASK
   deb [--try]
         Builds a Debian package: target/debian/rhumb_VERSION_ARCHITECTURE.deb. With --try one is made of the
         binary that tests use, installed below a folder, and tried, as `test` does.
+  image [--try]
+        Builds an image for containers: target/image/rhumb_VERSION_ARCHITECTURE.oci.tar. With --try one is made
+        of the binary that tests use, and run, as `test` does.
   book  Makes the documentation a book, with a page of all commands: target/book/book/index.html. The first
         time it builds mdBook.
   figures --date YYYY-MM-DD [switch | platypus]
@@ -89,6 +92,9 @@ pub(crate) enum Task {
     Deb {
         is_trial: bool,
     },
+    Image {
+        is_trial: bool,
+    },
     Figures(FiguresOptions),
     Pictures,
     Book,
@@ -103,13 +109,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         Some("help" | "--help" | "-h") => Ok(Task::Help),
         Some("test") => parse_test(words),
         Some("bench") => parse_bench(words),
-        Some("deb") => match (words.next(), words.next()) {
-            (None, _) => Ok(Task::Deb { is_trial: false }),
-            (Some("--try"), None) => Ok(Task::Deb { is_trial: true }),
-            (Some("--try"), Some(word)) | (Some(word), _) => {
-                Err(format!("deb: `{word}` is not understood"))
-            }
-        },
+        Some("deb") => Ok(Task::Deb { is_trial: is_trial("deb", words)? }),
+        Some("image") => Ok(Task::Image { is_trial: is_trial("image", words)? }),
         Some("aarch64") => match (words.next(), words.next()) {
             (None, _) => Ok(Task::Aarch64 { again: false }),
             (Some("--again"), None) => Ok(Task::Aarch64 { again: true }),
@@ -129,6 +130,17 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
             (Some(_), Some(further)) => Err(format!("{word}: `{further}` is not understood")),
             (None, _) => Err(format!("`{word}` is not a task")),
         },
+    }
+}
+
+/// Whether `--try` follows, and nothing else does.
+fn is_trial<'a>(task: &str, mut words: impl Iterator<Item = &'a str>) -> Result<bool, String> {
+    match (words.next(), words.next()) {
+        (None, _) => Ok(false),
+        (Some("--try"), None) => Ok(true),
+        (Some("--try"), Some(word)) | (Some(word), _) => {
+            Err(format!("{task}: `{word}` is not understood"))
+        }
     }
 }
 

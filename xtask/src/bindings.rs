@@ -13,22 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::metadata::{self, Metadata};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
 
 /// By itself. Whether all went well.
 pub(crate) fn run(root: &Path) -> bool {
-    let mut report = Report::default();
-    report.step("bindings", || {
-        let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
-        match loaded {
-            Ok(metadata) => step(root, &metadata.target_directory),
-            Err(problem) => Outcome::failed(problem),
-        }
-    });
-    println!("{}", report.summary());
-    report.succeeded()
+    Report::of_one(root, "bindings", step)
 }
 
 /// As a part of all tests.

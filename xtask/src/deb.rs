@@ -16,14 +16,14 @@ mod unit;
 pub(crate) use checks::step;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::files::{copy_tree, files_below, make_folder, read, said, set_mode, told};
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
-use crate::report::{Outcome, Report};
+use crate::report::Report;
 
 /// How a package is packed.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ enum Packing {
 /// Builds it, or tries one around the binary that tests use. Whether all went well.
 pub(crate) fn run(root: &Path, is_trial: bool) -> bool {
     if is_trial {
-        return try_alone(root);
+        return Report::of_one(root, "package", step);
     }
     let built = build(root).and_then(|(target, program)| {
         Stage::new(root, &target, "debian")?.pack(&program, Packing::Small)
@@ -49,22 +49,8 @@ pub(crate) fn run(root: &Path, is_trial: bool) -> bool {
     built.is_ok()
 }
 
-/// The step of `cargo xtask test`, by itself.
-fn try_alone(root: &Path) -> bool {
-    let mut report = Report::default();
-    report.step("package", || {
-        let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
-        match loaded {
-            Ok(metadata) => step(root, &metadata.target_directory),
-            Err(problem) => Outcome::failed(problem),
-        }
-    });
-    println!("{}", report.summary());
-    report.succeeded()
-}
-
-/// The target folder, and the program in it.
-fn build(root: &Path) -> Result<(PathBuf, PathBuf), String> {
+/// The target folder, and the program in it, built for release.
+pub(crate) fn build(root: &Path) -> Result<(PathBuf, PathBuf), String> {
     let target = Metadata::load(root, &[metadata::host_triple()?])?.target_directory;
     let mut command = Command::new(cargo());
     command.current_dir(root);
@@ -249,69 +235,6 @@ impl Stage {
     }
 }
 
-/// Copies all files, which all may read.
-fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
-    for file in files_below(from)? {
-        let placed = to.join(&file);
-        make_folder(placed.parent().unwrap_or(to))?;
-        fs::copy(from.join(&file), &placed).map_err(|error| told(&placed, &error))?;
-        set_mode(&placed, 0o644)?;
-    }
-    Ok(())
-}
-
-/// The files below a folder, in order of their names: a package that is made again is the same.
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut files = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(below) = folders.pop() {
-        let path = folder.join(&below);
-        for entry in fs::read_dir(&path).map_err(|error| told(&path, &error))? {
-            let entry = entry.map_err(|error| told(&path, &error))?;
-            let kind = entry.file_type().map_err(|error| told(&path, &error))?;
-            let list = if kind.is_dir() { &mut folders } else { &mut files };
-            list.push(below.join(entry.file_name()));
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Makes a folder and those around it, whatever the umask says.
-fn make_folder(folder: &Path) -> Result<(), String> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    if let Some(around) = folder.parent() {
-        make_folder(around)?;
-    }
-    fs::create_dir(folder).map_err(|error| told(folder, &error))?;
-    set_mode(folder, 0o755)
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
-    let mode = fs::Permissions::from_mode(mode);
-    fs::set_permissions(path, mode).map_err(|error| told(path, &error))
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| told(path, &error))
-}
-
-/// What a command prints, if it ends well.
-fn said(command: &mut Command) -> Result<String, String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let finished = process::run(command, DEADLINE, Echo::Kept)?;
-    match finished.succeeded() {
-        true => Ok(finished.output.trim_end().to_owned()),
-        false => Err(format!("{program} {}: {}", finished.end, finished.tail(8))),
-    }
-}
-
-fn told(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
-}
-
 const PROGRAM: &str = "usr/bin/rhumb";
 const DOCUMENTS: &str = "usr/share/doc/rhumb";
 /// Where shells look for the scripts of packages.
@@ -330,5 +253,3 @@ const WATCHING: [&str; 4] = [
 const COMMIT_TIME: [&str; 3] = ["log", "-1", "--format=%ct"];
 /// From nothing, on two busy cores.
 const BUILD_DEADLINE: Duration = Duration::from_secs(45 * 60);
-/// To pack a program, on two busy cores.
-const DEADLINE: Duration = Duration::from_secs(5 * 60);

@@ -1,6 +1,5 @@
-//! The project's own tasks: `cargo xtask test`, `tidy`,
-//! `vectors`, `bench`, `aarch64`, `bindings`, `portable`, `upgrade`, `deb`, `book`, `figures`,
-//! `pictures` and `screens`.
+//! The project's own tasks: `cargo xtask test`, `tidy`, `vectors`, `bench`, `aarch64`, `bindings`,
+//! `portable`, `upgrade`, `deb`, `image`, `book`, `figures`, `pictures` and `screens`.
 //!
 //! Invariant: no task but `vectors`, `figures`, `pictures` and `screens`, whose purpose it is,
 //! changes the working tree; whatever another makes goes to the target folder. A task that
@@ -16,7 +15,9 @@ mod book;
 mod deb;
 mod demo;
 mod figures;
+mod files;
 mod fuzz;
+mod image;
 mod instructions;
 mod metadata;
 mod packages;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Task::Deb { is_trial } => deb::run(&root, is_trial),
         Task::Book => book::run(&root),
         Task::Portable => portable::run(&root),
+        Task::Image { is_trial } => image::run(&root, is_trial),
         Task::Figures(options) => figures::run(&root, &options),
         Task::Pictures => pictures::write(&root),
         Task::Screens => screens::take(&root),

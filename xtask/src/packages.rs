@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 36] = [
+const WANTED: [(&str, &str, &str); 39] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -44,6 +44,9 @@ const WANTED: [(&str, &str, &str); 36] = [
     ("tmux", "tmux", "a live view in terminals"),
     ("promtool", "prometheus", "metrics, alerts and a dashboard, as a Prometheus reads them"),
     ("strace", "strace", "services of the Debian package, and their sandbox"),
+    ("skopeo", "skopeo", "the image for containers"),
+    ("umoci", "umoci", "the image for containers"),
+    ("runc", "runc", "the image for containers"),
     ("groff", "groff-base", "manual pages"),
     ("zsh", "zsh", "completion of commands"),
     ("fish", "fish", "completion of commands"),

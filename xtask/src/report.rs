@@ -3,7 +3,10 @@
 //! Invariant: the totals are the sums over the steps, and a step
 //! that went wrong counts as at least one failure.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::metadata::{self, Metadata};
 
 /// What one step came to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -46,6 +49,25 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Runs one step of `cargo xtask test` by itself, and says what it came to. Whether all went
+    /// well.
+    pub(crate) fn of_one(
+        root: &Path,
+        name: &'static str,
+        step: fn(&Path, &Path) -> Outcome,
+    ) -> bool {
+        let mut report = Self::default();
+        report.step(name, || {
+            let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
+            match loaded {
+                Ok(metadata) => step(root, &metadata.target_directory),
+                Err(problem) => Outcome::failed(problem),
+            }
+        });
+        println!("{}", report.summary());
+        report.succeeded()
+    }
+
     /// Runs a step, announces it and keeps what it came to. Later steps run whatever it came to.
     pub(crate) fn step(&mut self, name: &'static str, work: impl FnOnce() -> Outcome) {
         println!("\n==> {name}");

@@ -2,9 +2,9 @@
 //!
 //! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and
 //! doc tests; 4. the Python package; 5. the Debian package; 6. documentation without warnings;
-//! 7. the book; 8. every fuzz target; 9. the demo, end to end; 10. pictures; 11. the instructions
-//! that forwarding takes; 12. what has code of its own for aarch64. A failed step does not keep the
-//! later ones from running.
+//! 7. the book; 8. the image for containers; 9. every fuzz target; 10. the demo, end to end;
+//! 11. pictures; 12. the instructions that forwarding takes; 13. what has code of its own for
+//! aarch64. A failed step does not keep the later ones from running.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,8 @@ use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
 use crate::{
-    aarch64, bindings, book, deb, demo, fuzz, instructions, packages, pictures, programs, tidy,
+    aarch64, bindings, book, deb, demo, fuzz, image, instructions, packages, pictures, programs,
+    tidy,
 };
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
@@ -37,6 +38,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     report.step("documentation", || documentation(root));
     if options.fast {
         report.step("book", || Outcome::skipped("book: --fast"));
+        report.step("image", || Outcome::skipped("image: --fast"));
         report.step("fuzz", || Outcome::skipped("fuzz: --fast"));
         report.step("demo", || Outcome::skipped("demo: --fast"));
         report.step("pictures", || Outcome::skipped("pictures: --fast"));
@@ -44,6 +46,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
         report.step("aarch64", || Outcome::skipped("aarch64: --fast"));
     } else {
         report.step("book", || book::step(root, &target_directory));
+        report.step("image", || image::step(root, &target_directory));
         report.step("fuzz", || fuzz::run(root, &target_directory, options.fuzz_time));
         report.step("demo", || demo::run(root, &target_directory));
         report.step("pictures", || pictures::step(root, &target_directory));

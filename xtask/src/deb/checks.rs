@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::inside::Inside;
-use super::{Packing, Stage, files_below, make_folder, read, said, smoke, told};
+use super::{Packing, Stage, smoke};
+use crate::files::{files_below, make_folder, read, said, told};
 use crate::packages::is_root;
 use crate::process;
 use crate::report::Outcome;

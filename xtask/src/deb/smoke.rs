@@ -12,8 +12,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::inside::Inside;
-use super::said;
 use super::unit::Unit;
+use crate::files::said;
 use crate::process;
 
 /// Runs all of them.

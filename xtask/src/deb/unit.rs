@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::inside::Inside;
-use super::said;
+use crate::files::said;
 
 /// A service.
 pub(super) struct Unit {
