@@ -13,8 +13,10 @@
 //! Neither is worth anything without the other. Both are 128 random bits, compared in constant
 //! time, and kept in memory as long as the process lives, for [`SESSION_LASTS`] at most.
 //!
-//! Invariant: a source that has shown [`FREE_TRIES`] wrong tokens is not looked at again for some
-//! seconds each; sources and sessions are bounded in number.
+//! Invariant: a source that has shown [`FREE_TRIES`] wrong tokens is told for some seconds each
+//! that it has; a token that somebody chose is not looked at meanwhile. One of ours cannot be
+//! guessed, so it lets in at any time: all users of a host are one source, and none of them keeps
+//! out its owner. Sources and sessions are bounded in number.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -27,7 +29,11 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// What lets in. Its `Debug` shows nothing of it.
-pub struct Token(Zeroizing<String>);
+pub struct Token {
+    text: Zeroizing<String>,
+    /// Ours, of random bits, and nobody's choice.
+    is_random: bool,
+}
 
 impl Token {
     /// One of 128 random bits.
@@ -35,7 +41,7 @@ impl Token {
     /// # Errors
     /// When the system gives no randomness.
     pub fn random() -> Result<Self, Unrandom> {
-        secret().map(Self)
+        Ok(Self { text: secret()?, is_random: true })
     }
 
     /// A text that somebody chose: its last line end is no part of it.
@@ -50,12 +56,12 @@ impl Token {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("a token is one line of letters, digits and signs");
         }
-        Ok(Self(Zeroizing::new(text.to_owned())))
+        Ok(Self { text: Zeroizing::new(text.to_owned()), is_random: false })
     }
 
     /// The text, to be shown to whoever started the process, and to nobody else.
     pub fn expose(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -151,10 +157,11 @@ impl Door {
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let source = network_of(source);
         let held = inside.tries.get(&source).map_or(0.0, |tries| tries.held_at(now));
-        if held > FREE_TRIES - 1.0 {
+        let is_it = is_same(shown, &self.token.text);
+        if held > FREE_TRIES - 1.0 && !(is_it && self.token.is_random) {
             return Err(Refused::TooMany);
         }
-        if !is_same(shown, &self.token.0) {
+        if !is_it {
             inside.remember(source, Tries { held: held + 1.0, as_of: now }, now);
             return Err(Refused::Wrong);
         }
@@ -308,6 +315,19 @@ mod tests {
         assert_eq!(wrong(later), Refused::Wrong);
         assert_eq!(wrong(later), Refused::TooMany);
         assert!(door.let_in(right, HERE, later + FORGIVES_ONE_IN).is_ok());
+    }
+
+    /// Every user of a host is at the same address, or at whichever of loopback it likes.
+    #[test]
+    fn nobody_keeps_out_whoever_has_a_token_that_cannot_be_guessed() {
+        let token = Token::random().unwrap();
+        let right = token.expose().to_owned();
+        let (door, now) = (Door::new(token), Instant::now());
+        let wrong = |now| door.let_in("not-it", HERE, now).unwrap_err();
+        (0..10).for_each(|_| assert_eq!(wrong(now), Refused::Wrong));
+        assert_eq!(wrong(now), Refused::TooMany);
+        assert!(door.let_in(&right, HERE, now).is_ok());
+        assert_eq!(wrong(now), Refused::TooMany);
     }
 
     #[test]

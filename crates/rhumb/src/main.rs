@@ -61,7 +61,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
             let run = if domains { commands::demo::run_domains } else { commands::demo::run };
             run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
-        Command::Rib(arguments) => rib(arguments, &file, with_parent, form),
+        Command::Rib(arguments) => rib(arguments, line, &file, form),
         Command::Network(it) => commands::network::run(it, &passed(line), with_parent, form),
         Command::Join(arguments) => commands::join::run(arguments, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
@@ -124,15 +124,15 @@ fn passed(line: &CommandLine) -> Passed<'_> {
     Passed { config: line.config.as_deref(), log: line.log.as_deref(), clock_offset_s }
 }
 
-fn rib(arguments: &RibArguments, file: &ConfigFile, with_parent: bool, form: Form) -> Outcome {
+fn rib(arguments: &RibArguments, line: &CommandLine, file: &ConfigFile, form: Form) -> Outcome {
     match &arguments.command {
         Some(RibCommand::Stats { admin, seconds }) => {
             commands::rib::stats(admin.clone(), *seconds, file, form)
         }
         Some(RibCommand::Backup { file: to, admin }) => {
-            commands::rib::back_up(to, admin.clone(), file, form)
+            commands::rib::back_up(to, admin.clone(), file, &Bar::new(line.quiet), form)
         }
-        None => commands::rib::run(&mut file.rib(arguments)?, with_parent, form),
+        None => commands::rib::run(&mut file.rib(arguments)?, line.with_parent, form),
     }
 }
 

@@ -15,12 +15,19 @@ use rhumb_daemon::admin::{self, Admin};
 use rhumb_daemon::config::ConfigFile;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
+use rhumb_daemon::progress::Bar;
 use rhumb_daemon::status;
 use rhumb_rib::store::{Copied, restore};
 use serde::Serialize;
 
 /// Runs the command.
-pub(crate) fn run(to: &Path, admin: Option<Admin>, file: &ConfigFile, form: Form) -> Outcome {
+pub(crate) fn run(
+    to: &Path,
+    admin: Option<Admin>,
+    file: &ConfigFile,
+    bar: &Bar,
+    form: Form,
+) -> Outcome {
     let admin = status::endpoint(admin, file)?;
     let Admin::Socket(socket) = &admin else {
         return Err(Failure::setup_text(format!(
@@ -31,7 +38,7 @@ pub(crate) fn run(to: &Path, admin: Option<Admin>, file: &ConfigFile, form: Form
     if to.symlink_metadata().is_ok() {
         return Err(exists(to));
     }
-    let (head, mut stream) = admin::open(socket, "/backup", DEADLINE)
+    let (head, stream) = admin::open(socket, "/backup", DEADLINE)
         .map_err(|error| status::not_answered(&admin, &error))?;
     if !head.contains(" 200 ") {
         let mut problem = String::new();
@@ -40,7 +47,11 @@ pub(crate) fn run(to: &Path, admin: Option<Admin>, file: &ConfigFile, form: Form
         return Err(Failure::setup_text(format!("no back-up is given at {admin}: {problem}")));
     }
     let part = Part::make(to)?;
+    bar.begin_endless(&to.display().to_string());
+    bar.advance(0);
+    let mut stream = Watched { stream, bytes: 0, bar };
     let copied = restore(&mut stream, part.file.try_clone().map_err(Failure::operation)?);
+    bar.end();
     let copied = copied.map_err(Failure::operation)?;
     part.put_in_place(to)?;
     form.print(&Made { file: to.to_owned(), copied });
@@ -52,6 +63,22 @@ fn exists(to: &Path) -> Failure {
     Failure::setup_text(format!(
         "{shown} is there already; a back-up takes no file's place: name another"
     ))
+}
+
+/// A stream of which a bar shows how much has come.
+struct Watched<'a, S> {
+    stream: S,
+    bytes: u64,
+    bar: &'a Bar,
+}
+
+impl<S: Read> Read for Watched<'_, S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        self.bytes += read as u64;
+        self.bar.advance(self.bytes);
+        Ok(read)
+    }
 }
 
 /// The file before it is whole; removed when it does not come to that.
