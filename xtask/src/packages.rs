@@ -122,9 +122,10 @@ fn missing() -> Vec<(&'static str, &'static str, &'static str)> {
 
 fn install(packages: &[&str]) -> Result<(), String> {
     run("apt-get", &["update", "-q"])?;
-    // Nothing of what is there has to go for it.
+    // Nothing of what is there has to go for it. Who else installs something is waited for.
     let options = ["install", "-q", "-y", "--no-install-recommends", "--no-remove"];
-    run("apt-get", &[&options, packages].concat())
+    let options = [&options[..], &["-o", "DPkg::Lock::Timeout=100"]].concat();
+    run("apt-get", &[&options[..], packages].concat())
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
