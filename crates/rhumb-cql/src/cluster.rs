@@ -288,7 +288,8 @@ const DEFAULT_HEDGE: Duration = Duration::from_millis(100);
 const HEDGES: usize = 2;
 /// A node that is silent for twice as long is left out.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
-const SCHEMA_PATIENCE: Duration = Duration::from_secs(30);
+/// Nodes of a busy cluster have taken more than half a minute to agree.
+const SCHEMA_PATIENCE: Duration = Duration::from_secs(120);
 /// For all that the driver asks of nodes that have answered a moment ago.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// One commit takes at most this part of all places, so that reads go on.

@@ -139,7 +139,8 @@ pub(crate) const FORMAT: i32 = 1;
 /// How many partitions the accounts of all are spread over.
 const BUCKETS: i32 = 64;
 const SECRET_LEN: usize = 32;
-const SCHEMA_PATIENCE: Duration = Duration::from_secs(30);
+/// As long as the driver waits for nodes to agree.
+const SCHEMA_PATIENCE: Duration = Duration::from_secs(120);
 
 const TABLES: [&str; 7] = [
     "names (name blob PRIMARY KEY, metadata blob, book blob, step blob, route blob, locator blob, \
