@@ -8,7 +8,7 @@
 //! as every command does, and what it takes ends with it.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -162,13 +162,15 @@ struct Ready {
 }
 
 impl Ready {
-    /// The token is behind the `#`, which browsers keep to themselves.
+    /// The token is behind the `#`, which browsers keep to themselves. The address is one that is
+    /// taken: `localhost` may be two, and somebody else's page at the other one.
     fn url(&self) -> String {
-        let port = self.address.port();
-        let at = match self.address.ip().is_unspecified() {
-            true => format!("localhost:{port}"),
-            false => self.address.to_string(),
-        };
+        let mut at = self.address;
+        match at.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
         match &self.token {
             Some(token) => format!("http://{at}/#token={token}"),
             None => format!("http://{at}/"),
@@ -193,3 +195,16 @@ impl Serialize for Ready {
 const THREADS: usize = 2;
 /// Eight hops that do not answer, and the search before.
 const TRACE_WITHIN: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_said_to_be_where_nobody_else_can_be() {
+        let url = |address: &str| Ready { address: address.parse().unwrap(), token: None }.url();
+        assert_eq!(url("0.0.0.0:7485"), "http://127.0.0.1:7485/");
+        assert_eq!(url("[::]:7485"), "http://[::1]:7485/");
+        assert_eq!(url("192.0.2.1:7485"), "http://192.0.2.1:7485/");
+    }
+}
