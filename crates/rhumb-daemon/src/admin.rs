@@ -147,8 +147,13 @@ fn request_of_socket(socket: &Path, path: &str, deadline: Duration) -> io::Resul
 
 /// Asks for `path`; what comes back is the answer.
 fn request<S: Write>(mut stream: S, path: &str, host: &str) -> io::Result<S> {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    stream.write_all(question(path, host).as_bytes())?;
     Ok(stream)
+}
+
+/// How a daemon is asked for `path`, by whoever has connected to it as `host`.
+pub fn question(path: &str, host: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
 }
 
 /// Connects to a socket. One whose daemon hangs has a full queue, and would be waited for without

@@ -71,15 +71,35 @@ fn kind(admin: &Admin) -> String {
 /// The status that the daemon at `admin` tells.
 pub fn fetch(admin: &Admin) -> std::io::Result<Value> {
     let answer = admin.ask("/status", DEADLINE)?;
-    let bad = || std::io::Error::new(std::io::ErrorKind::InvalidData, "it does not speak to us");
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(bad)?;
-    if head.starts_with("HTTP/1.1 403 ") {
-        return Err(std::io::ErrorKind::PermissionDenied.into());
+    read(answer.as_bytes()).map_err(|why| match why {
+        NoStatus::Refused => std::io::ErrorKind::PermissionDenied.into(),
+        NoStatus::Busy | NoStatus::Foreign => {
+            std::io::Error::new(std::io::ErrorKind::InvalidData, "it does not speak to us")
+        }
+    })
+}
+
+/// The status in all that a daemon answered.
+pub fn read(answer: &[u8]) -> Result<Value, NoStatus> {
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or(NoStatus::Foreign)?;
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
+    match head.get(..13) {
+        Some(b"HTTP/1.1 200 ") => serde_json::from_slice(body).map_err(|_| NoStatus::Foreign),
+        Some(b"HTTP/1.1 403 ") => Err(NoStatus::Refused),
+        Some(b"HTTP/1.1 503 ") => Err(NoStatus::Busy),
+        _ => Err(NoStatus::Foreign),
     }
-    if !head.starts_with("HTTP/1.1 200 ") {
-        return Err(bad());
-    }
-    serde_json::from_str(body).map_err(|_| bad())
+}
+
+/// Why there is no status in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoStatus {
+    /// It is for its own user and root only.
+    Refused,
+    /// It has too many who ask.
+    Busy,
+    /// No daemon answers so.
+    Foreign,
 }
 
 /// What a daemon told.

@@ -9,9 +9,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_daemon::admin::Admin;
+use rhumb_daemon::admin::{Admin, question};
 use rhumb_daemon::clock;
 use rhumb_daemon::names::Book;
+use rhumb_daemon::status::{self, NoStatus};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -107,8 +108,7 @@ async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     host: &str,
 ) -> io::Result<Vec<u8>> {
-    let request = format!("GET /status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
+    stream.write_all(question("/status", host).as_bytes()).await?;
     let mut answer = Vec::new();
     let read = stream.take(MOST_ANSWER_LEN + 1).read_to_end(&mut answer).await?;
     if read as u64 > MOST_ANSWER_LEN {
@@ -118,20 +118,15 @@ async fn exchange(
 }
 
 fn status_in(answer: &[u8]) -> io::Result<Value> {
-    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or_else(not_a_daemon)?;
-    let (head, body) = (&answer[..end], &answer[end + 4..]);
-    if head.starts_with(b"HTTP/1.1 403 ") {
-        let problem = "it answers its own user and root only";
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    match status::read(answer) {
+        Ok(status) if status.is_object() => Ok(status),
+        Err(NoStatus::Refused) => {
+            let problem = "it answers its own user and root only";
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+        }
+        Err(NoStatus::Busy) => Err(io::Error::other("it is too busy")),
+        Ok(_) | Err(NoStatus::Foreign) => Err(not_a_daemon()),
     }
-    if head.starts_with(b"HTTP/1.1 503 ") {
-        return Err(io::Error::other("it is too busy"));
-    }
-    if !head.starts_with(b"HTTP/1.1 200 ") {
-        return Err(not_a_daemon());
-    }
-    let status: Value = serde_json::from_slice(body).map_err(|_| not_a_daemon())?;
-    if status.is_object() { Ok(status) } else { Err(not_a_daemon()) }
 }
 
 fn not_a_daemon() -> io::Error {
