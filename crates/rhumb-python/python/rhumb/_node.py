@@ -23,6 +23,7 @@ from rhumb import _native
 from rhumb._errors import Error
 from rhumb._keys import AdCert, Identity
 from rhumb._ports import Port
+from rhumb._scope import Scoped
 from rhumb._server import DEFAULT_MOST, Server
 from rhumb._streams import Stream
 from rhumb._transport import StreamTransport
@@ -52,7 +53,7 @@ class ReceivedFile(NamedTuple):
     """Its bytes."""
 
 
-class Node:
+class Node(Scoped):
     """A name that is joined to a router. It stays joined: its lease is renewed, and a lost router is
     found again, until it leaves. Made by `join`."""
 
@@ -192,22 +193,14 @@ class Node:
         is_withdrawn: bool = await wait_for(self._node.leave)
         return is_withdrawn
 
-    async def __aenter__(self) -> Node:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    async def _end(self) -> None:
         await self.leave()
 
     def __repr__(self) -> str:
         return f"<rhumb.Node {self.name}>"
 
 
-class Service:
+class Service(Scoped):
     """A name that a node answers for, until this is closed. Made by `Node.serve_name`."""
 
     def __init__(self, service: _native.Service) -> None:
@@ -231,15 +224,7 @@ class Service:
         """Serves the name no longer."""
         self._service = None
 
-    async def __aenter__(self) -> Service:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    async def _end(self) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import NamedTuple, Optional, Union
 
 from rhumb import _native
 from rhumb._errors import ClosedError
+from rhumb._scope import Scoped
 from rhumb._waiting import wait_for
 
 
@@ -25,7 +25,7 @@ class Message(NamedTuple):
     """What was sent."""
 
 
-class Port:
+class Port(Scoped):
     """A port of a node, for datagrams. `async for message in port` takes what arrives; what is not
     taken in time is dropped, oldest kept. Made by `Node.bind`."""
 
@@ -69,15 +69,7 @@ class Port:
         except ClosedError:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Port:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    async def _end(self) -> None:
         await self.close()
 
     def __repr__(self) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from types import TracebackType
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from rhumb import _native
+from rhumb._scope import Scoped
 from rhumb._transport import BUSY
 from rhumb._waiting import wait_for
 
@@ -15,7 +15,7 @@ from rhumb._waiting import wait_for
 DEFAULT_MOST = 400
 
 
-class Server:
+class Server(Scoped):
     """Serves a port until it is closed, or the node leaves. Made by `Node.serve`."""
 
     def __init__(
@@ -88,15 +88,7 @@ class Server:
             text = f"what serves port {self.port} failed on a stream of {peer}"
             self._loop.call_exception_handler({"message": text, "exception": error})
 
-    async def __aenter__(self) -> Server:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    async def _end(self) -> None:
         await self.close()
 
     def __repr__(self) -> str:
