@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::files::{make_folder, read, told};
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::Outcome;
@@ -73,7 +74,7 @@ fn make(root: &Path, target_directory: &Path) -> Result<Book, String> {
 fn lay_out(root: &Path, folder: &Path, rhumb: &Path) -> Result<usize, String> {
     let source = folder.join("src");
     if folder.exists() {
-        std::fs::remove_dir_all(folder).map_err(|error| of(folder, &error))?;
+        std::fs::remove_dir_all(folder).map_err(|error| told(folder, &error))?;
     }
     for name in ["book.toml", "rhumb.css"] {
         copy(&root.join(HOME).join(name), &folder.join(name))?;
@@ -116,7 +117,7 @@ fn lay_out(root: &Path, folder: &Path, rhumb: &Path) -> Result<usize, String> {
 /// A line for each decision, by its number.
 fn decisions(root: &Path) -> Result<String, String> {
     let folder = root.join(DECISIONS);
-    let entries = std::fs::read_dir(&folder).map_err(|error| of(&folder, &error))?;
+    let entries = std::fs::read_dir(&folder).map_err(|error| told(&folder, &error))?;
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.starts_with(char::is_numeric)).collect();
     names.sort();
@@ -160,7 +161,7 @@ fn is_picture(path: &str) -> bool {
 }
 
 fn copy_pictures(from: &Path, to: &Path) -> Result<(), String> {
-    let entries = std::fs::read_dir(from).map_err(|error| of(from, &error))?;
+    let entries = std::fs::read_dir(from).map_err(|error| told(from, &error))?;
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_name().unwrap_or_default();
         if path.is_dir() {
@@ -173,26 +174,13 @@ fn copy_pictures(from: &Path, to: &Path) -> Result<(), String> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    make_room(to)?;
-    std::fs::copy(from, to).map(drop).map_err(|error| of(from, &error))
+    make_folder(to.parent().unwrap_or(to))?;
+    std::fs::copy(from, to).map(drop).map_err(|error| told(from, &error))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    make_room(path)?;
-    std::fs::write(path, text).map_err(|error| of(path, &error))
-}
-
-fn make_room(path: &Path) -> Result<(), String> {
-    let folder = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(folder).map_err(|error| of(folder, &error))
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| of(path, &error))
-}
-
-fn of(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
+    make_folder(path.parent().unwrap_or(path))?;
+    std::fs::write(path, text).map_err(|error| told(path, &error))
 }
 
 /// Where the book's own files are.

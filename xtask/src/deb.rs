@@ -27,7 +27,7 @@ use crate::report::Report;
 
 /// How a package is packed.
 #[derive(Debug, Clone, Copy)]
-enum Packing {
+pub(crate) enum Packing {
     /// As small as may be.
     Small,
     /// As fast as may be: for tests.
@@ -78,8 +78,6 @@ struct Stage {
 impl Stage {
     /// An empty one.
     fn new(root: &Path, target_directory: &Path, folder: &str) -> Result<Self, String> {
-        let packages = Metadata::load(root, &[metadata::host_triple()?])?.packages;
-        let version = packages.into_iter().find(|it| it.name == "rhumb").map(|it| it.version);
         let folder = target_directory.join(folder);
         let files = folder.join("rhumb");
         if files.exists() {
@@ -87,7 +85,7 @@ impl Stage {
         }
         Ok(Self {
             root: root.to_owned(),
-            version: version.ok_or("the workspace has no package `rhumb`")?,
+            version: Metadata::load(root, &[metadata::host_triple()?])?.version()?,
             architecture: said(Command::new("dpkg").arg("--print-architecture"))?,
             folder,
             files,

@@ -19,7 +19,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::deb;
+use crate::deb::{self, Packing};
 use crate::files::{files_below, make_folder, said, set_mode, told};
 use crate::metadata::{self, Metadata};
 use crate::report::Report;
@@ -42,14 +42,6 @@ pub(crate) fn run(root: &Path, is_trial: bool) -> bool {
     built.is_ok()
 }
 
-/// How layers are packed.
-#[derive(Debug, Clone, Copy)]
-enum Packing {
-    Small,
-    /// For tests.
-    Fast,
-}
-
 /// Where an image is put together.
 struct Image {
     version: String,
@@ -63,8 +55,6 @@ struct Image {
 impl Image {
     /// An empty one, in an empty folder.
     fn new(root: &Path, folder: &Path) -> Result<Self, String> {
-        let packages = Metadata::load(root, &[metadata::host_triple()?])?.packages;
-        let version = packages.into_iter().find(|it| it.name == "rhumb").map(|it| it.version);
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -80,7 +70,7 @@ impl Image {
             said(log.current_dir(root).env("TZ", "UTC").args(day))
         };
         Ok(Self {
-            version: version.ok_or("the workspace has no package `rhumb`")?,
+            version: Metadata::load(root, &[metadata::host_triple()?])?.version()?,
             architecture,
             commit: [commit("--format=%ct")?, commit("--format=%cd")?],
             folder: folder.to_owned(),
@@ -91,7 +81,11 @@ impl Image {
     fn pack(&self, program: &Path, packing: Packing) -> Result<PathBuf, String> {
         let layer = self.layer(program)?;
         let uncompressed = sum(&layer)?;
-        said(Command::new("gzip").arg(packing.level()).args(["-n", "-f"]).arg(&layer))?;
+        let level = match packing {
+            Packing::Small => "-9",
+            Packing::Fast => "-1",
+        };
+        said(Command::new("gzip").args([level, "-n", "-f"]).arg(&layer))?;
         let layer = self.add(&layer.with_added_extension("gz"))?;
         let config = self.add_json("config", &self.config(&uncompressed))?;
         let manifest = json!({
@@ -196,15 +190,6 @@ impl Image {
         fs::rename(file, &place).map_err(|error| told(&place, &error))?;
         set_mode(&place, 0o644)?;
         Ok(Blob { digest, bytes })
-    }
-}
-
-impl Packing {
-    fn level(self) -> &'static str {
-        match self {
-            Self::Small => "-9",
-            Self::Fast => "-1",
-        }
     }
 }
 

@@ -57,6 +57,16 @@ impl Metadata {
         Self::from_json(&json).ok_or_else(|| "cargo metadata: not of the known form".to_owned())
     }
 
+    /// Which version of the program this is.
+    ///
+    /// # Errors
+    /// When the workspace has no such package.
+    pub(crate) fn version(&self) -> Result<String, String> {
+        let program = self.packages.iter().find(|it| it.name == "rhumb");
+        let program = program.ok_or("the workspace has no package `rhumb`")?;
+        Ok(program.version.clone())
+    }
+
     pub(crate) fn from_json(json: &Value) -> Option<Self> {
         let members: Vec<&str> = strings(&json["workspace_members"]);
         let packages = json["packages"].as_array()?;

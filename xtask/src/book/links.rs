@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
+use crate::files::{read, told};
+
 /// `text` with each of its links `[words](target)` as `change` has it, where that says something.
 /// What is code stays.
 pub(super) fn each(text: &str, change: impl Fn(&str, &str) -> Option<String>) -> String {
@@ -128,12 +130,12 @@ pub(super) fn follow_all(folder: &Path) -> Result<usize, String> {
 }
 
 fn read_pages(folder: &Path, pages: &mut BTreeMap<PathBuf, String>) -> Result<(), String> {
-    let entries = std::fs::read_dir(folder).map_err(|error| super::of(folder, &error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| told(folder, &error))?;
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() {
             read_pages(&path, pages)?;
         } else if path.extension().is_some_and(|end| end == "html") {
-            let text = super::read(&path)?;
+            let text = read(&path)?;
             pages.insert(path, text);
         }
     }

@@ -11,7 +11,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Image, Packing, USER};
+use super::{Image, USER};
+use crate::deb::Packing;
 use crate::files::{read, said, told};
 use crate::packages::is_root;
 use crate::process;
