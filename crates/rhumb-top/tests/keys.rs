@@ -2,16 +2,7 @@
 
 use rhumb_top::{Asked, KEYS, Key, Screen, Top};
 
-use crate::samples::{ALICE, drawn, look, rib, router, top};
-
-fn seen() -> Top {
-    let mut top = top();
-    for at_s in [10, 12] {
-        top.take(look("/run/a.sock", at_s, router(at_s)));
-        top.take(look("/run/b.sock", at_s, rib(at_s)));
-    }
-    top
-}
+use crate::samples::{ALICE, drawn, look, rib, seen};
 
 fn press(top: &mut Top, keys: &str) {
     for letter in keys.chars() {

@@ -2,17 +2,7 @@
 
 use rhumb_top::{Screen, Top};
 
-use crate::samples::{drawn, exchange, look, node, rib, router, silent, top, warned, waypoint};
-
-/// Two looks at each, two seconds apart.
-fn seen() -> Top {
-    let mut top = top();
-    for at_s in [10, 12] {
-        top.take(look("/run/a.sock", at_s, router(at_s)));
-        top.take(look("/run/b.sock", at_s, rib(at_s)));
-    }
-    top
-}
+use crate::samples::{drawn, exchange, look, node, router, seen, silent, top, warned, waypoint};
 
 fn shown(top: &mut Top, screen: Screen) -> String {
     top.show(screen);

@@ -19,6 +19,16 @@ pub(crate) fn top() -> Top {
     Top::new(labels, 2_000, true)
 }
 
+/// One that has looked twice at a router and a RIB, two seconds apart.
+pub(crate) fn seen() -> Top {
+    let mut top = top();
+    for at_s in [10, 12] {
+        top.take(look("/run/a.sock", at_s, router(at_s)));
+        top.take(look("/run/b.sock", at_s, rib(at_s)));
+    }
+    top
+}
+
 /// What a daemon told, so many seconds after the view began.
 pub(crate) fn look(place: &str, at_s: u64, told: Value) -> Look {
     let at = Duration::from_secs(at_s);
