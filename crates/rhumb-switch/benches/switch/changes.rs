@@ -8,7 +8,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rhumb_link::Endpoint;
 use rhumb_switch::Remote;
@@ -79,8 +79,6 @@ struct Changing {
     worker: Worker,
     rib: Directory,
     flows: usize,
-    /// When the next change is told, on the worker's clock.
-    due: Instant,
 }
 
 impl Changing {
@@ -89,9 +87,8 @@ impl Changing {
         let rib = Directory::new(now);
         let remote = Remote { address: RIB, name: Some(rib.identity.name()) };
         let scene = Scene::with_ribs(members, names, vec![remote]);
-        let due = scene.now.instant;
         let flows = if members == 2 { 1 } else { scene.switch.status(scene.now).flows };
-        let mut changing = Self { worker: Worker::new(scene), rib, flows, due };
+        let mut changing = Self { worker: Worker::new(scene), rib, flows };
         changing.connect();
         changing.learn();
         changing
@@ -142,23 +139,20 @@ impl Changing {
     /// Gives the RIB what the switch says to it, and the switch the answers. What these cost it.
     fn hand_over(&mut self, batch: &Batch) -> Duration {
         let Self { worker, rib, .. } = self;
-        let mut busy = Duration::ZERO;
         let now = worker.scene.now;
-        worker.collect(batch, |peer, datagram| {
-            if peer == RIB {
-                rib.handle(&mut datagram.to_vec(), now);
-            }
-        });
-        let mut answers = rib.said(now);
-        while !answers.is_empty() {
-            busy += worker.handle(&mut answers);
-            // What members are sent was counted before.
-            worker.collect(&Batch::new(), |peer, datagram| {
+        let mut ask = |worker: &mut Worker, batch: &Batch| {
+            worker.collect(batch, |peer, datagram| {
                 if peer == RIB {
                     rib.handle(&mut datagram.to_vec(), now);
                 }
             });
-            answers = rib.said(now);
+            rib.said(now)
+        };
+        let mut busy = Duration::ZERO;
+        let mut answers = ask(worker, batch);
+        while !answers.is_empty() {
+            busy += worker.handle(&mut answers);
+            answers = ask(worker, &Batch::new());
         }
         busy
     }
@@ -190,15 +184,16 @@ impl Changing {
         self.worker.keep_alive(&mut batch);
         let before = self.worker.scene.switch.counters().rib_changes;
         let (mut pdus, mut told, mut took) = (0, 0, Duration::ZERO);
-        self.due = self.worker.scene.now.instant;
+        // When the next change is told, on the worker's clock.
+        let mut due = self.worker.scene.now.instant;
         while took < SLICE {
             batch.clear();
             self.worker.scene.seal(&mut batch, payload);
             let mut busy = self.worker.handle(&mut batch);
             pdus += batch.slots().iter().filter(|slot| !slot.is_empty()).count();
             self.worker.scene.now = self.worker.scene.now.plus(busy);
-            while changes && self.due <= self.worker.scene.now.instant {
-                self.due += CHANGE_EVERY;
+            while changes && due <= self.worker.scene.now.instant {
+                due += CHANGE_EVERY;
                 self.rib.change(self.worker.scene.now);
                 told += 1;
             }
@@ -230,8 +225,7 @@ struct Directory {
     /// Each router's word for where it is.
     locators: [Certificate; 2],
     movers: Vec<Mover>,
-    /// The next one that moves.
-    next: usize,
+    /// Changes so far: each is of the name behind that of the one before.
     told: u32,
     /// For the switch.
     out: Batch,
@@ -264,7 +258,6 @@ impl Directory {
             routers,
             locators,
             movers,
-            next: 0,
             told: 0,
             out: Batch::new(),
         }
@@ -303,11 +296,10 @@ impl Directory {
 
     /// The next name moves to the other router, and the switch is told.
     fn change(&mut self, now: Now) {
-        let mover = &mut self.movers[self.next];
-        mover.moves += 1;
-        self.next = (self.next + 1) % MOVERS;
-        self.told = self.told.wrapping_add(1);
-        let mover = &self.movers[(self.next + MOVERS - 1) % MOVERS];
+        let at = self.told as usize % MOVERS;
+        self.told += 1;
+        self.movers[at].moves += 1;
+        let mover = &self.movers[at];
         let certificates = self.certificates(mover, now);
         let name = mover.identity.name();
         let body = RibResponseBody::Changed { name, level: 0, metadata: Vec::new(), certificates };
