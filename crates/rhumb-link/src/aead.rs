@@ -29,7 +29,7 @@ impl PacketKey {
             Cipher::Aes256Gcm => Algorithm::Aes256Gcm,
             Cipher::Aes128Gcm => Algorithm::Aes128Gcm,
         };
-        Self { key: Key::new(algorithm, key, choice()), salt }
+        Self { key: Key::new(algorithm, key, cipher_choice()), salt }
     }
 
     /// Whether datagrams of this length are worked on together.
@@ -153,10 +153,11 @@ pub fn use_cipher(choice: Choice) {
 /// What the keys that are made now compute with. Of [`Choice::Fastest`] it is aws-lc all the same
 /// beyond the lengths that `docs/decisions/0106-an-aead-of-our-own.md` gives.
 pub fn cipher_backend() -> Backend {
-    Backend::of(choice())
+    Backend::of(cipher_choice())
 }
 
-fn choice() -> Choice {
+/// What [`use_cipher`] was called with, for other keys of this process that protect links.
+pub fn cipher_choice() -> Choice {
     CHOICE.get().copied().unwrap_or_default()
 }
 

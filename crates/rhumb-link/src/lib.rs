@@ -65,7 +65,7 @@ mod watch;
 mod worker;
 
 pub use admission::{Admission, Ticket};
-pub use aead::{cipher_backend, use_cipher};
+pub use aead::{cipher_backend, cipher_choice, use_cipher};
 pub use config::{
     Cipher, Config, DEFAULT_HALF_OPEN, DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_HANDSHAKES,
     DEFAULT_HANDSHAKES_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS,

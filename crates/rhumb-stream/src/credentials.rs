@@ -22,7 +22,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use rustls::{
     ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError, ServerConfig,
-    SignatureScheme,
+    SignatureScheme, SupportedCipherSuite,
 };
 
 use crate::StreamError;
@@ -41,11 +41,18 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Of a private key and its certificate.
     pub(crate) fn new(name: Name, pkcs8: &[u8], certificate: Vec<u8>) -> Result<Self, StreamError> {
+        Self::offering(&SUITES, name, pkcs8, certificate)
+    }
+
+    /// Likewise, with these ciphers; records are ours, of those of [`SUITES`] alone.
+    pub(crate) fn offering(
+        suites: &[SupportedCipherSuite],
+        name: Name,
+        pkcs8: &[u8],
+        certificate: Vec<u8>,
+    ) -> Result<Self, StreamError> {
         let provider = Arc::new(CryptoProvider {
-            cipher_suites: vec![
-                aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
-                aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
-            ],
+            cipher_suites: suites.to_vec(),
             kx_groups: vec![aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1],
             ..aws_lc_rs::default_provider()
         });
@@ -80,6 +87,7 @@ impl Credentials {
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
+        config.enable_secret_extraction = true;
         Ok(Arc::new(config))
     }
 }
@@ -248,11 +256,18 @@ fn server(
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
+    // Records are ours once the handshake is over.
+    config.enable_secret_extraction = true;
     Ok(Arc::new(config))
 }
 
 /// What both ends say that they speak (ALPN): a port may be shared with what speaks something else.
 pub(crate) const PROTOCOL: &[u8] = b"rhumb/1";
+/// What is offered, the best first.
+pub(crate) const SUITES: [SupportedCipherSuite; 2] = [
+    aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
+    aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
+];
 const TLS_1_3: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 /// What names' keys sign with.
 const SCHEMES: [SignatureScheme; 1] = [SignatureScheme::ECDSA_NISTP256_SHA256];

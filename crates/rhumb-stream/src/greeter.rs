@@ -22,7 +22,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::StreamError;
 use crate::counters::{GreeterCounters, count};
 use crate::credentials::Credentials;
-use crate::half_open::{Arrived, HalfOpen, Progress, Side};
+use crate::half_open::{Arrived, HalfOpen, Progress, Proof, Side};
 use crate::poller::Poller;
 use crate::tls::Tls;
 
@@ -333,9 +333,9 @@ impl Turns {
                     tracing::warn!(%error, "a connection cannot be waited for");
                 }
             }
-            Progress::Ready(what) => {
+            Progress::Ready(proof) => {
                 let Some(it) = self.half_open.remove(&key) else { return };
-                self.ready(it, *what);
+                self.ready(it, *proof);
             }
             Progress::Failed(error) => {
                 let Some(it) = self.half_open.remove(&key) else { return };
@@ -345,7 +345,7 @@ impl Turns {
     }
 
     /// A handshake is over, and well.
-    fn ready(&mut self, mut it: HalfOpen, what: (rhumb_trust::x509::Claim, StreamParameters)) {
+    fn ready(&mut self, mut it: HalfOpen, proof: Proof) {
         match &mut it.side {
             Side::Accepted(ticket) => {
                 if let Some(ticket) = ticket.take() {
@@ -366,7 +366,7 @@ impl Turns {
         }
         if self.poller.remove(&it.socket).is_ok() {
             self.greeter.shared.open.fetch_add(1, Ordering::Relaxed);
-            self.unsaid.push_back(Said::Arrived(Box::new(it.into_arrived(what))));
+            self.unsaid.push_back(Said::Arrived(Box::new(it.into_arrived(proof))));
         }
     }
 

@@ -14,6 +14,7 @@ use rhumb_trust::x509::Claim;
 use rhumb_wire::stream::StreamParameters;
 
 use crate::credentials::{PROTOCOL, proven, reason_of};
+use crate::protected::Protected;
 use crate::stream::is_for_later;
 use crate::tls::{State, Tls};
 
@@ -25,7 +26,7 @@ pub(crate) struct HalfOpen {
     /// The number of the certificate that it shows.
     pub(crate) shown: u32,
     pub(crate) deadline: Instant,
-    tls: Tls,
+    stage: Stage,
     /// Whether TCP has yet to connect.
     connecting: bool,
     /// Ours, until they are said.
@@ -34,6 +35,22 @@ pub(crate) struct HalfOpen {
     outgoing: Vec<u8>,
     /// What TLS has brought.
     data: Vec<u8>,
+}
+
+/// How far TLS is.
+enum Stage {
+    Shaking(Tls),
+    /// The names are proven; parameters follow.
+    Proven(Box<(Protected, Claim)>),
+    /// It is with whoever goes on with it, or has failed.
+    Gone,
+}
+
+/// What a finished handshake has shown.
+pub(crate) struct Proof {
+    tls: Protected,
+    pub(crate) claim: Claim,
+    pub(crate) theirs: StreamParameters,
 }
 
 /// Who began.
@@ -47,7 +64,7 @@ pub(crate) enum Side {
 /// A stream whose handshake is over.
 pub(crate) struct Arrived {
     pub(crate) socket: TcpStream,
-    pub(crate) tls: Tls,
+    pub(crate) tls: Box<Protected>,
     pub(crate) peer: SocketAddr,
     pub(crate) claim: Claim,
     pub(crate) theirs: StreamParameters,
@@ -67,7 +84,7 @@ pub(crate) enum Progress {
         also_write: bool,
     },
     /// Both parameters are known, as far as they have to be.
-    Ready(Box<(Claim, StreamParameters)>),
+    Ready(Box<Proof>),
     Failed(LinkError),
 }
 
@@ -111,7 +128,7 @@ impl HalfOpen {
             side,
             shown,
             deadline,
-            tls,
+            stage: Stage::Shaking(tls),
             connecting: false,
             parameters: Some(parameters),
             incoming: Vec::new(),
@@ -141,21 +158,18 @@ impl HalfOpen {
             }
         }
         let is_over = self.read()?;
-        let state = self.shake()?;
-        let claim = match state {
-            State::Open => Some(self.proven()?),
-            State::Shaking => None,
-            State::Closed => return Err(CLOSED),
-        };
-        if claim.is_some() && matches!(self.side, Side::Accepted(_)) {
+        self.advance()?;
+        let is_proven = matches!(self.stage, Stage::Proven(_));
+        if is_proven && matches!(self.side, Side::Accepted(_)) {
             self.say_parameters()?;
         }
         self.write()?;
-        if let Some(claim) = claim
-            && let Some((theirs, len)) = self.split_parameters()?
-        {
+        if is_proven && let Some((theirs, len)) = self.split_parameters()? {
             self.data.drain(..len);
-            return Ok(Progress::Ready(Box::new((claim, theirs))));
+            if let Stage::Proven(proven) = std::mem::replace(&mut self.stage, Stage::Gone) {
+                let (tls, claim) = *proven;
+                return Ok(Progress::Ready(Box::new(Proof { tls, claim, theirs })));
+            }
         }
         match is_over {
             true => Err(CLOSED),
@@ -164,14 +178,15 @@ impl HalfOpen {
     }
 
     /// The stream, now that it is ready.
-    pub(crate) fn into_arrived(self, (claim, theirs): (Claim, StreamParameters)) -> Arrived {
+    pub(crate) fn into_arrived(self, proof: Proof) -> Arrived {
+        let Proof { tls, claim, theirs } = proof;
         let attempt = match self.side {
             Side::Dialled(attempt) => Some(attempt),
             Side::Accepted(_) => None,
         };
         Arrived {
             socket: self.socket,
-            tls: self.tls,
+            tls: Box::new(tls),
             peer: self.peer,
             claim,
             theirs,
@@ -204,21 +219,40 @@ impl HalfOpen {
         }
     }
 
-    fn shake(&mut self) -> Result<State, LinkError> {
-        let Self { tls, incoming, outgoing, data, .. } = self;
-        let (taken, state) =
-            tls.advance(incoming, outgoing, &mut |bytes| data.extend_from_slice(bytes));
+    /// Goes through what has come.
+    fn advance(&mut self) -> Result<(), LinkError> {
+        let Self { stage, incoming, outgoing, data, .. } = self;
+        let mut keep = |bytes: &[u8]| data.extend_from_slice(bytes);
+        let failed = |text: String| LinkError::Handshake(HandshakeError::of_stream(text));
+        let (taken, state) = match stage {
+            Stage::Shaking(tls) => {
+                let (taken, state) = tls.advance(incoming, outgoing, &mut keep);
+                let reason = |error| reason_of(&error).unwrap_or_else(|| failed(error.to_string()));
+                (taken, state.map_err(reason))
+            }
+            Stage::Proven(proven) => {
+                let tls = &mut proven.0;
+                let (taken, state) = tls.open(incoming, &mut keep);
+                let state = state.map_err(|fault| {
+                    tls.say(fault, outgoing);
+                    failed(fault.to_string())
+                });
+                (taken, state)
+            }
+            Stage::Gone => (0, Ok(State::Closed)),
+        };
         incoming.drain(..taken);
-        state.map_err(|error| {
-            reason_of(&error).unwrap_or_else(|| {
-                LinkError::Handshake(HandshakeError::of_stream(error.to_string()))
-            })
-        })
+        match state? {
+            State::Shaking => Ok(()),
+            State::Open => self.prove(),
+            State::Closed => Err(CLOSED),
+        }
     }
 
-    /// Who is there, of whom it is clear that they speak what we do.
-    fn proven(&self) -> Result<Claim, LinkError> {
-        let common = self.tls.common();
+    /// Makes sure who is there, and that they speak what we do, once TLS is open.
+    fn prove(&mut self) -> Result<(), LinkError> {
+        let Stage::Shaking(tls) = &self.stage else { return Ok(()) };
+        let common = tls.common();
         if common.alpn_protocol() != Some(PROTOCOL) {
             return Err(LinkError::Incompatible(Incompatibility::Protocol));
         }
@@ -227,12 +261,19 @@ impl HalfOpen {
         if let Some(membership) = &claim.membership {
             membership.is_signed();
         }
-        Ok(claim)
+        if let Stage::Shaking(tls) = std::mem::replace(&mut self.stage, Stage::Gone) {
+            let opened = tls.into_protected().map_err(|error| {
+                LinkError::Handshake(HandshakeError::of_stream(error.to_string()))
+            })?;
+            self.stage = Stage::Proven(Box::new((opened, claim)));
+        }
+        Ok(())
     }
 
     fn say_parameters(&mut self) -> Result<(), LinkError> {
+        let Stage::Proven(proven) = &mut self.stage else { return Ok(()) };
         let Some(parameters) = self.parameters.take() else { return Ok(()) };
-        self.tls.seal(&parameters.emit(), &mut self.outgoing).map_err(|_| CLOSED)
+        proven.0.append(&parameters.emit(), &mut self.outgoing).map_err(|_| CLOSED)
     }
 
     fn split_parameters(&self) -> Result<Option<(StreamParameters, usize)>, LinkError> {

@@ -10,7 +10,8 @@
 //! | `carrier` | UDP and streams as one; what the endpoint and they tell each other |
 //! | `streams`, `stream` | connections that carry frames; one of them |
 //! | `greeter`, `half_open` | the thread on which others dial in and we dial out; one handshake |
-//! | `credentials`, `tls` | how names are proven; rustls without buffers of its own |
+//! | `credentials`, `tls` | how names are proven; a handshake by rustls |
+//! | `protected`, `record` | a connection after its handshake; its records, by our own AEAD |
 //! | `poller` | waiting for many sockets as for one |
 //!
 //! What strangers can make it hold: handshakes, which `rhumb_link::Admission` counts, all in all
@@ -25,10 +26,14 @@ mod carrier;
 mod counters;
 mod credentials;
 mod error;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod greeter;
 mod half_open;
 #[cfg_attr(not(target_os = "linux"), path = "no_poller.rs")]
 mod poller;
+mod protected;
+mod record;
 mod stream;
 mod streams;
 mod tls;

@@ -14,14 +14,16 @@ use std::net::{SocketAddr, TcpStream};
 use rhumb_wire::stream::StreamFrame;
 
 use crate::counters::StreamCounters;
-use crate::tls::{State, Tls};
+use crate::protected::Protected;
+use crate::record::{Fault, MOST_RECORD_LEN, Outgoing};
+use crate::tls::State;
 
 /// A connection on which both ends have said their parameters.
 pub(crate) struct Stream {
     pub(crate) socket: TcpStream,
     /// In batches.
     pub(crate) address: SocketAddr,
-    tls: Tls,
+    tls: Box<Protected>,
     /// The longest PDU that we take.
     most: usize,
     /// The beginning of a TLS record.
@@ -29,7 +31,7 @@ pub(crate) struct Stream {
     /// The beginning of a frame.
     frame: Vec<u8>,
     /// Frames that go with the next records.
-    gathered: Vec<u8>,
+    gathered: Outgoing,
     /// Sealed, and not taken by the system yet.
     backlog: Vec<u8>,
     /// Whether the poller was asked to say when it takes more.
@@ -40,8 +42,7 @@ pub(crate) struct Stream {
 #[derive(Default)]
 pub(crate) struct Room {
     incoming: Vec<u8>,
-    outgoing: Vec<u8>,
-    /// Empty, for frames to gather in.
+    /// For frames to gather in.
     spare: Vec<Vec<u8>>,
 }
 
@@ -59,12 +60,12 @@ impl Stream {
     pub(crate) fn new(
         socket: TcpStream,
         address: SocketAddr,
-        tls: Tls,
+        tls: Box<Protected>,
         most: usize,
         (record, data): (Vec<u8>, Vec<u8>),
         unsent: Vec<u8>,
     ) -> Self {
-        let (frame, backlog, gathered) = (data, unsent, Vec::new());
+        let (frame, backlog, gathered) = (data, unsent, Outgoing::default());
         Self { socket, address, tls, most, record, frame, gathered, backlog, is_waiting: false }
     }
 
@@ -114,7 +115,7 @@ impl Stream {
         counters: &mut StreamCounters,
         take: &mut dyn FnMut(StreamFrame<'_>),
     ) -> Result<(), Lost> {
-        let Self { tls, most, frame, backlog, .. } = self;
+        let Self { tls, most, frame, .. } = self;
         let mut result = Ok(());
         let mut data = |data: &[u8]| {
             if result.is_ok() {
@@ -122,16 +123,30 @@ impl Stream {
                     .and_then(|rest| split(rest, frame, *most, counters, take));
             }
         };
-        let (taken, state) = tls.advance(incoming, backlog, &mut data);
+        let (taken, state) = tls.open(incoming, &mut data);
         result?;
         let left = &incoming[taken..];
         match state {
-            Ok(State::Open) if left.len() <= MAX_RECORD_LEN => {
+            Ok(State::Open) if left.len() < MOST_RECORD_LEN => {
                 self.record.extend_from_slice(left);
                 Ok(())
             }
             Ok(State::Closed) => Err(Lost::Closed),
-            _ => Err(Lost::Malformed),
+            Err(fault) => {
+                self.say(fault, counters);
+                Err(Lost::Malformed)
+            }
+            Ok(_) => Err(Lost::Malformed),
+        }
+    }
+
+    /// Tells the peer what it did wrong, unless it does not take what we say anyway.
+    fn say(&mut self, fault: Fault, counters: &mut StreamCounters) {
+        if self.backlog.is_empty() {
+            let mut alert = Vec::new();
+            self.tls.say(fault, &mut alert);
+            // Whether it is heard is the peer's affair.
+            let _ = write_some(&mut self.socket, &alert, counters);
         }
     }
 
@@ -139,11 +154,12 @@ impl Stream {
     #[inline]
     pub(crate) fn gather(&mut self, frame: StreamFrame<'_>, room: &mut Room) -> bool {
         let has_room = self.backlog.len() + self.gathered.len() < MAX_BACKLOG;
-        if has_room {
-            if self.gathered.capacity() == 0 {
-                self.gathered = room.spare.pop().unwrap_or_default();
+        if has_room && let Some((header, pdu)) = frame.parts() {
+            if self.gathered.is_empty() {
+                self.gathered = Outgoing::reusing(room.spare.pop().unwrap_or_default());
             }
-            frame.emit(&mut self.gathered);
+            self.gathered.append(&header);
+            self.gathered.append(pdu);
         }
         has_room
     }
@@ -154,27 +170,25 @@ impl Stream {
         room: &mut Room,
         counters: &mut StreamCounters,
     ) -> Result<bool, Lost> {
-        let out = &mut room.outgoing;
-        out.clear();
-        // What waits goes first. Most of the time there is nothing, and nothing is copied.
-        let waits = !self.backlog.is_empty();
-        let target = if waits { &mut self.backlog } else { &mut *out };
+        let mut sealed = Vec::new();
         if !self.gathered.is_empty() {
-            self.tls.seal(&self.gathered, target).map_err(|_| Lost::Closed)?;
-            self.gathered.clear();
-            if room.spare.len() < MAX_SPARE {
-                room.spare.push(std::mem::take(&mut self.gathered));
-            } else {
-                self.gathered = Vec::new();
-            }
+            let gathered = std::mem::take(&mut self.gathered);
+            self.tls.renew_if_due(&mut self.backlog).map_err(|_| Lost::Closed)?;
+            sealed = self.tls.seal(gathered).map_err(|_| Lost::Closed)?;
         }
-        let written = write_some(&mut self.socket, target, counters)?;
-        if waits && written == self.backlog.len() {
-            self.backlog = Vec::new();
-        } else if waits {
+        // What waits goes first. Most of the time there is nothing.
+        if !self.backlog.is_empty() {
+            let written = write_some(&mut self.socket, &self.backlog, counters)?;
             self.backlog.drain(..written);
-        } else {
-            self.backlog.extend_from_slice(&out[written..]);
+        }
+        let mut written = 0;
+        if self.backlog.is_empty() {
+            self.backlog = Vec::new();
+            written = write_some(&mut self.socket, &sealed, counters)?;
+        }
+        self.backlog.extend_from_slice(&sealed[written..]);
+        if sealed.capacity() > 0 && room.spare.len() < MAX_SPARE {
+            room.spare.push(sealed);
         }
         Ok(self.backlog.is_empty())
     }
@@ -182,10 +196,10 @@ impl Stream {
     /// Says the last words, if the system takes them now, and closes.
     pub(crate) fn close(mut self, room: &mut Room, counters: &mut StreamCounters) {
         if let Ok(true) = self.write(room, counters) {
-            room.outgoing.clear();
-            self.tls.close(&mut room.outgoing);
+            let mut words = Vec::new();
+            self.tls.close(&mut words);
             // Whether they are heard is the peer's affair.
-            let _ = write_some(&mut self.socket, &room.outgoing, counters);
+            let _ = write_some(&mut self.socket, &words, counters);
         }
     }
 
@@ -278,7 +292,5 @@ pub(crate) fn is_for_later(error: &io::Error) -> bool {
 pub const MAX_BACKLOG: usize = 256 << 10;
 /// What is read at once: four records.
 const READ_LEN: usize = 64 << 10;
-/// RFC 8446, section 5.2, with the header.
-const MAX_RECORD_LEN: usize = 5 + (1 << 14) + 256;
 /// Buffers that are kept for frames to gather in: a batch seldom goes to more streams.
 const MAX_SPARE: usize = 16;

@@ -29,6 +29,7 @@ use crate::credentials::Credentials;
 use crate::greeter::{Greeter, Listening, Said, Shared, Task};
 use crate::half_open::Arrived;
 use crate::poller::Poller;
+use crate::protected::Protected;
 use crate::stream::{Lost, Room, Stream};
 
 /// What streams are carried with.
@@ -281,7 +282,7 @@ impl Streams {
             None => self.counters.accepted += 1,
         }
         // Whoever has dialled says its parameters now: the stream is in use at both ends.
-        let said = ours.map_or(Ok(()), |ours| tls.seal(&ours.emit(), &mut unsent));
+        let said = ours.map_or(Ok(()), |ours| tls.append(&ours.emit(), &mut unsent));
         let most = usize::from(self.parameters.max_datagram_len) - RECORD_OVERHEAD;
         let mut stream = Stream::new(socket, address, tls, most, early, unsent);
         let early = &mut self.early;
@@ -356,7 +357,7 @@ impl Drop for Streams {
 /// A stream that the endpoint has been told of.
 pub(crate) struct Pending {
     socket: std::net::TcpStream,
-    tls: crate::tls::Tls,
+    tls: Box<Protected>,
     ours: Option<StreamParameters>,
     early: (Vec<u8>, Vec<u8>),
     unsent: Vec<u8>,

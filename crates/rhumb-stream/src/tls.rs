@@ -1,12 +1,12 @@
-//! One TLS connection of either side, without a socket: bytes in, bytes out.
+//! The handshake of one TLS connection of either side, without a socket: bytes in, bytes out. What
+//! comes of it is a [`Protected`].
 //!
-//! rustls is asked in its unbuffered form, so that a connection without traffic holds no buffers,
-//! and what is sealed is written where it is sent from.
+//! rustls is asked in its unbuffered form, which is the one that gives its keys away.
 //!
 //! INVARIANT: rustls is asked with the bytes that it has not let go of, since it looks up in them
-//! what it has not done with. An open connection keeps none but the beginning of a record: who
-//! cuts a message of the handshake in two once that is over is not gone on with. So data can be
-//! sealed without them.
+//! what it has not done with. Once it is open it has kept none but the beginning of a record: who
+//! cuts a message of the handshake in two behind the handshake's end is not gone on with. So
+//! nothing is lost in it when records become ours.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
-};
+use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
 use rustls::{ClientConfig, CommonState, Error, PeerMisbehaved, ServerConfig};
+
+use crate::protected::{First, Protected};
 
 /// A connection of ours, or of somebody else's.
 pub(crate) enum Tls {
@@ -97,46 +97,27 @@ impl Tls {
         }
     }
 
-    /// Appends records that carry `data` to `out`.
+    /// The connection, now that it is open.
+    ///
+    /// A KeyUpdate that the peer has asked for while rustls had the connection is not sent: it does
+    /// not open what we seal then, and ends a connection that was minutes younger than that asks.
     ///
     /// # Errors
-    /// When the connection cannot carry any, or not any more.
-    pub(crate) fn seal(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), NotOpen> {
-        let mut sealed = false;
-        let mut nothing = [];
-        while !sealed {
-            sealed = match self {
-                Self::Client(connection) => {
-                    let state = connection.process_tls_records(&mut nothing).state;
-                    seal_in::<ClientConnectionData>(state, data, out)?
-                }
-                Self::Server(connection) => {
-                    let state = connection.process_tls_records(&mut nothing).state;
-                    seal_in::<ServerConnectionData>(state, data, out)?
-                }
-            };
-        }
-        Ok(())
-    }
-
-    /// Appends the last words to `out`, if there is a connection to say them on.
-    pub(crate) fn close(&mut self, out: &mut Vec<u8>) {
-        let mut nothing = [];
-        let write = |buffer: &mut [u8]| match self {
-            Self::Client(connection) => match connection.process_tls_records(&mut nothing).state {
-                Ok(ConnectionState::WriteTraffic(mut it)) => it.queue_close_notify(buffer),
-                _ => Ok(0),
-            },
-            Self::Server(connection) => match connection.process_tls_records(&mut nothing).state {
-                Ok(ConnectionState::WriteTraffic(mut it)) => it.queue_close_notify(buffer),
-                _ => Ok(0),
-            },
+    /// When it is not open.
+    pub(crate) fn into_protected(self) -> Result<Protected, Error> {
+        let first = match self {
+            Self::Client(connection) => {
+                let (secrets, next) = connection.dangerous_into_kernel_connection()?;
+                let (sending, receiving) = (secrets.tx, secrets.rx);
+                First { sending, receiving, next: Box::new(next), is_client: true }
+            }
+            Self::Server(connection) => {
+                let (secrets, next) = connection.dangerous_into_kernel_connection()?;
+                let (sending, receiving) = (secrets.tx, secrets.rx);
+                First { sending, receiving, next: Box::new(next), is_client: false }
+            }
         };
-        let mut write = write;
-        let before = out.len();
-        out.resize(before + LAST_WORDS_LEN, 0);
-        let written = write(&mut out[before..]).unwrap_or(0);
-        out.truncate(before + written);
+        Protected::new(first, rhumb_link::cipher_choice())
     }
 
     /// Appends the alert about what the peer did wrong, if rustls holds one ready: it is said
@@ -164,10 +145,6 @@ fn holds_a_record(bytes: &[u8]) -> bool {
         None => false,
     }
 }
-
-/// The connection carries no data, or no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotOpen;
 
 enum Step {
     GoOn,
@@ -197,7 +174,7 @@ fn take_step<Data>(
         Ok(ConnectionState::EncodeTlsData(mut encoding)) => {
             match grown(out, |buffer| encoding.encode(buffer).map_err(|it| size_to_encode(&it))) {
                 Ok(()) => Step::GoOn,
-                Err(NotOpen) => Step::Failed(Error::HandshakeNotComplete),
+                Err(NoRoom) => Step::Failed(Error::HandshakeNotComplete),
             }
         }
         Ok(ConnectionState::TransmitTlsData(sent)) => {
@@ -213,34 +190,14 @@ fn take_step<Data>(
     (discard, step)
 }
 
-/// Whether `data` was sealed; otherwise there was something else to be said first.
-fn seal_in<Data>(
-    state: Result<ConnectionState<'_, '_, Data>, Error>,
-    data: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<bool, NotOpen> {
-    match state {
-        Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-            grown(out, |buffer| traffic.encrypt(data, buffer).map_err(|it| size_to_encrypt(&it)))?;
-            Ok(true)
-        }
-        Ok(ConnectionState::EncodeTlsData(mut encoding)) => {
-            grown(out, |buffer| encoding.encode(buffer).map_err(|it| size_to_encode(&it)))?;
-            Ok(false)
-        }
-        Ok(ConnectionState::TransmitTlsData(sent)) => {
-            sent.done();
-            Ok(false)
-        }
-        _ => Err(NotOpen),
-    }
-}
+/// What rustls has to say was said already.
+struct NoRoom;
 
 /// Has `write` append to `out`, with as much room as it says that it needs.
 fn grown(
     out: &mut Vec<u8>,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,
-) -> Result<(), NotOpen> {
+) -> Result<(), NoRoom> {
     let before = out.len();
     let mut room = 0;
     loop {
@@ -253,7 +210,7 @@ fn grown(
             Err(Some(needed)) if needed > room => room = needed,
             Err(_) => {
                 out.truncate(before);
-                return Err(NotOpen);
+                return Err(NoRoom);
             }
         }
     }
@@ -265,113 +222,5 @@ fn size_to_encode(error: &EncodeError) -> Option<usize> {
             Some(*required_size)
         }
         EncodeError::AlreadyEncoded => None,
-    }
-}
-
-fn size_to_encrypt(error: &EncryptError) -> Option<usize> {
-    match error {
-        EncryptError::InsufficientSize(InsufficientSizeError { required_size, .. }) => {
-            Some(*required_size)
-        }
-        EncryptError::EncryptExhausted => None,
-    }
-}
-
-/// An alert and what protects it, generously.
-const LAST_WORDS_LEN: usize = 128;
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-    use rhumb_trust::{Identity, x509};
-    use rhumb_wire::Role;
-    use rustls::ConnectionTrafficSecrets;
-
-    use super::*;
-    use crate::credentials::Credentials;
-
-    fn credentials() -> Credentials {
-        let identity = Identity::generate(Role::Node, 1).unwrap();
-        let certificate = x509::make(&identity).unwrap();
-        Credentials::new(identity.name(), identity.pkcs8_der(), certificate).unwrap()
-    }
-
-    /// Both ends of a connection, open; the client's secrets can be had.
-    fn open() -> [Tls; 2] {
-        let mut config = (*credentials().client(None).unwrap()).clone();
-        config.enable_secret_extraction = true;
-        let client = Tls::client(Arc::new(config), Ipv4Addr::LOCALHOST.into()).unwrap();
-        let mut ends = [client, Tls::server(credentials().server()).unwrap()];
-        let mut flight = Vec::new();
-        for turn in 0..6 {
-            let mut incoming = std::mem::take(&mut flight);
-            let (taken, state) = ends[turn % 2].advance(&mut incoming, &mut flight, &mut |_| ());
-            assert_eq!(taken, incoming.len());
-            if turn == 5 {
-                assert_eq!(state, Ok(State::Open));
-            }
-        }
-        ends
-    }
-
-    fn opened(by: &mut Tls, incoming: &mut [u8]) -> (Vec<u8>, Result<State, Error>) {
-        let mut data = Vec::new();
-        let (_, state) = by.advance(incoming, &mut Vec::new(), &mut |it| data.extend(it));
-        (data, state)
-    }
-
-    #[test]
-    fn what_is_sealed_is_opened_in_one_piece_or_in_many() {
-        let mut ends = open();
-        let sent: Vec<u8> = (0..40_000_u32).map(|at| at as u8).collect();
-        for _ in 0..2 {
-            let mut sealed = Vec::new();
-            ends[0].seal(&sent, &mut sealed).unwrap();
-            assert_eq!(sealed.len(), sent.len() + 3 * 22, "three records");
-            let (mut kept, mut got) = (Vec::new(), Vec::new());
-            for part in sealed.chunks(7_001) {
-                kept.extend_from_slice(part);
-                let (taken, state) =
-                    ends[1].advance(&mut kept, &mut Vec::new(), &mut |it| got.extend(it));
-                assert_eq!(state, Ok(State::Open));
-                kept.drain(..taken);
-            }
-            assert_eq!((kept.len(), &got), (0, &sent));
-            ends.swap(0, 1);
-        }
-    }
-
-    #[test]
-    fn the_last_words_are_understood() {
-        let mut ends = open();
-        let mut words = Vec::new();
-        ends[0].close(&mut words);
-        assert_eq!(opened(&mut ends[1], &mut words), (vec![], Ok(State::Closed)));
-    }
-
-    /// rustls keeps places in the bytes that it was last given, and panics when it is given fewer:
-    /// half a message of the handshake, and then something to seal, would end our thread.
-    #[test]
-    fn half_a_message_of_the_handshake_is_not_waited_for() {
-        let [client, mut server] = open();
-        let Tls::Client(client) = client else { panic!("the first is the client") };
-        let (secrets, _) = client.dangerous_into_kernel_connection().unwrap();
-        let (sequence, ConnectionTrafficSecrets::Aes256Gcm { key, iv }) = secrets.tx else {
-            panic!("AES-256 is what we like best");
-        };
-        // A KeyUpdate (24) of one byte, of which the byte is left out, in a record of its own.
-        let mut inner = vec![24, 0, 0, 1, 22];
-        let header = [23, 3, 3, 0, inner.len() as u8 + 16];
-        let mut nonce = [0; 12];
-        nonce[4..].copy_from_slice(&sequence.to_be_bytes());
-        nonce.iter_mut().zip(iv.as_ref()).for_each(|(byte, iv)| *byte ^= iv);
-        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).unwrap());
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        key.seal_in_place_append_tag(nonce, Aad::from(header), &mut inner).unwrap();
-        let mut record = [&header[..], &inner].concat();
-        let (data, state) = opened(&mut server, &mut record);
-        assert!(data.is_empty() && state.is_err(), "{state:?}");
     }
 }

@@ -59,14 +59,21 @@ impl<'a> StreamFrame<'a> {
     /// less.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
-        let (kind, pdu) = match self {
-            Self::Pdu(pdu) => (PDU, *pdu),
+        if let Some((header, pdu)) = self.parts() {
+            out.extend_from_slice(&header);
+            out.extend_from_slice(pdu);
+        }
+    }
+
+    /// What the frame begins with, and the PDU behind it; `None` when no frame has room for that.
+    #[inline]
+    pub fn parts(&self) -> Option<([u8; HEADER_LEN], &'a [u8])> {
+        let (kind, pdu) = match *self {
+            Self::Pdu(pdu) => (PDU, pdu),
             Self::Close => (CLOSE, &[][..]),
         };
-        let Ok(len) = u16::try_from(pdu.len() + 1) else { return };
-        let [high, low] = len.to_be_bytes();
-        out.extend_from_slice(&[high, low, kind]);
-        out.extend_from_slice(pdu);
+        let [high, low] = u16::try_from(pdu.len() + 1).ok()?.to_be_bytes();
+        Some(([high, low, kind], pdu))
     }
 }
 
