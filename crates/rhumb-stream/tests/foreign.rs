@@ -42,6 +42,33 @@ fn openssl_dials_and_pdus_go_both_ways() {
 }
 
 #[test]
+fn openssl_takes_its_next_keys_and_has_ours_when_it_asks() {
+    let mut world = World::new();
+    let identity = Identity::generate(Role::Node, 1).unwrap();
+    let mut client = Client::dial_to_command(world.listens, &identity, &USUAL);
+    world.until("our parameters", |_| client.output() == PARAMETERS);
+    client.say(&PARAMETERS);
+    let name = identity.name();
+    world.until("a session", |it| it.ends[1].endpoint.session_of(&name).is_some());
+    let mut expected = PARAMETERS.to_vec();
+    // What tells of a key of ours takes 27 bytes, and a frame by itself 22 more than it is long.
+    for (turn, (command, update)) in [("k", 0), ("K", 27), ("K", 27)].into_iter().enumerate() {
+        client.say(format!("{command}\n").as_bytes());
+        let taken = turn + 1;
+        world.until("its key", |_| client.errors().matches("KEYUPDATE").count() == taken);
+        client.say(&[0, 4, 0x80, b'n', b'e', b'w']);
+        world.until("a PDU", |it| it.ends[1].received.len() == taken);
+        assert!(world.ends[1].received.iter().all(|pdu| pdu == b"new"));
+        let (now, before) = (world.now(), world.ends[1].counters().sent_bytes);
+        world.ends[1].send(name, [&b"back"[..]], now);
+        assert_eq!(world.ends[1].counters().sent_bytes - before, 3 + 4 + 22 + update);
+        StreamFrame::Pdu(b"back").emit(&mut expected);
+        world.until("our PDU", |_| client.output() == expected);
+    }
+    assert!(world.ends[1].endpoint.session_of(&name).is_some());
+}
+
+#[test]
 fn who_shows_no_name_or_speaks_something_else_gets_nowhere() {
     let mut world = World::new();
     let identity = Identity::generate(Role::Node, 1).unwrap();

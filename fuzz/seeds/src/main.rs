@@ -56,6 +56,7 @@ fn main() -> std::io::Result<()> {
         ("rtr", policy::streams()),
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
+        ("tls_records", tls_records()),
         ("datagram", datagrams()),
         ("hello", hellos()),
         ("bgp", bgp::examples()),
@@ -433,4 +434,13 @@ fn offers() -> Vec<Vec<u8>> {
     let offer = Offer { kind: Kind::File, length: 1 << 20, sha256: [8; 32], name };
     let id = TransferId(0x0123_4567_89AB_CDEF);
     vec![example(|out| offer.emit(id, out), |bytes| Offer::parse(bytes).is_ok())]
+}
+
+/// What a peer does on a connection over TLS, one that is read and one between two of ours.
+fn tls_records() -> Vec<Vec<u8>> {
+    let [key, key_of_both, last] = [[4, 0], [0x84, 0], [5, 0]];
+    let said =
+        [&[0, 4][..], b"data", &[1, 5], b"pad\0\0", &key, &key_of_both, &[2, 2], b"on", &last];
+    let read = [&[0, 9][..], &said.concat()].concat();
+    vec![read, [&[1, 7][..], &[200; 90]].concat()]
 }

@@ -21,10 +21,25 @@ pub struct Client {
 impl Client {
     /// Dials `address`, with further arguments; shows the certificate of `identity`, if any.
     pub fn dial(address: SocketAddr, identity: Option<&Identity>, arguments: &[&str]) -> Self {
+        Self::start(&["-quiet", "-nocommands"], address, identity, arguments)
+    }
+
+    /// Likewise, but what begins with a letter is for itself: `K` and `k` to take its next key, and
+    /// to ask for ours or not.
+    pub fn dial_to_command(address: SocketAddr, identity: &Identity, arguments: &[&str]) -> Self {
+        Self::start(&["-brief"], address, Some(identity), arguments)
+    }
+
+    fn start(
+        flags: &[&str],
+        address: SocketAddr,
+        identity: Option<&Identity>,
+        arguments: &[&str],
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = |file: &str| -> PathBuf { directory.path().join(file) };
         let mut command = Command::new("openssl");
-        command.args(["s_client", "-quiet", "-nocommands", "-connect", &address.to_string()]);
+        command.arg("s_client").args(flags).args(["-connect", &address.to_string()]);
         if let Some(identity) = identity {
             fs::write(path("certificate"), x509::make(identity).unwrap()).unwrap();
             fs::write(path("key"), identity.pkcs8_der()).unwrap();
