@@ -257,11 +257,16 @@ fn what_a_peer_must_not_say_ends_the_connection_and_it_is_told_why() {
         let records = [sealed(&mut peer, b"good"), record(&mut peer, kind, content)].concat();
         let records = [records, sealed(&mut peer, b"more")].concat();
         assert_eq!(opened(&mut ours, &records), (b"good".to_vec(), Err(fault)), "{content:?}");
+        // Nothing goes on but the alert.
         let mut alert = Vec::new();
+        let more = sealed(&mut peer, b"more");
+        assert_eq!(opened(&mut ours, &more), (vec![], Ok(State::Closed)));
+        assert_eq!(ours.append(b"more", &mut alert), Err(Fault::Exhausted));
+        assert_eq!(ours.seal(Outgoing::default()), Err(Fault::Exhausted));
+        ours.close(&mut alert);
+        assert!(alert.is_empty());
         ours.say(fault, &mut alert);
         assert_eq!(peer.opening.open(&mut alert).unwrap(), (ALERT, &[2, fault as u8][..]));
-        assert_eq!(opened(&mut ours, &records), (vec![], Ok(State::Closed)));
-        assert_eq!(ours.append(b"more", &mut alert), Err(Fault::Exhausted));
     }
     // Tickets are for those who dialled.
     let [mut client, mut server] = pair();
