@@ -44,6 +44,9 @@ pub struct Carrier {
     later: Option<Box<Later>>,
     /// Whether the streams have their turn before the socket.
     streams_next: bool,
+    /// Whether a wait has just ended with nothing in the socket, so that the next receive need not
+    /// ask it: that would be a call to the system for each batch of frames.
+    socket_is_empty: bool,
     /// Whether the last receive took all that waited in the socket, and in the streams.
     drained: [bool; 2],
 }
@@ -51,7 +54,14 @@ pub struct Carrier {
 impl Carrier {
     /// Datagrams alone.
     pub fn new(io: impl Into<Backend>) -> Self {
-        Self { io: io.into(), streams: None, later: None, streams_next: false, drained: [false; 2] }
+        Self {
+            io: io.into(),
+            streams: None,
+            later: None,
+            streams_next: false,
+            socket_is_empty: false,
+            drained: [false; 2],
+        }
     }
 
     /// Carries streams beside from now on, which prove `identity`. `wake` ends [`Carrier::wait`]
@@ -98,13 +108,16 @@ impl Carrier {
             self.drained = [self.io.is_drained(), true];
             return Ok(received);
         };
-        self.drained = [false; 2];
+        let socket_is_empty = std::mem::take(&mut self.socket_is_empty);
+        self.drained = [socket_is_empty, false];
         for _ in 0..2 {
             self.streams_next = !self.streams_next;
             let received = if self.streams_next {
                 let received = streams.receive(batch)?;
                 self.drained[1] = received == 0 || !streams.has_more();
                 received
+            } else if socket_is_empty {
+                0
             } else {
                 let received = self.io.receive(batch)?;
                 self.drained[0] = received == 0 || self.io.is_drained();
@@ -148,13 +161,18 @@ impl Carrier {
     /// # Errors
     /// When it is of no further use.
     pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.socket_is_empty = false;
         match &self.streams {
             None => self.io.wait(timeout, also),
             Some(streams) if streams.has_more() => {
                 let woken = also.is_some_and(Wake::take);
                 Ok(Ready { readable: true, woken })
             }
-            Some(streams) => self.io.wait_beside(timeout, also, Some(streams.as_fd())),
+            Some(streams) => {
+                let ready = self.io.wait_beside(timeout, also, Some(streams.as_fd()))?;
+                self.socket_is_empty = !ready.readable;
+                Ok(ready)
+            }
         }
     }
 
