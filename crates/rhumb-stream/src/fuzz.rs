@@ -4,9 +4,8 @@ use rhumb_aead::{Algorithm, Choice, Key};
 use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::{ConnectionTrafficSecrets, Error};
 
-use crate::protected::{First, Protected, Secrets};
+use crate::protected::{First, Life, Protected, Secrets};
 use crate::record::Outgoing;
-use crate::tls::State;
 
 /// Two properties. Of a stream of which some records were sealed by the peer and some by nobody,
 /// exactly what stands in the good ones before the first bad one is handed over, however the
@@ -53,7 +52,7 @@ fn receive(cut: usize, mut rest: &[u8]) {
         kept.extend_from_slice(part);
         let (taken, state) = end.open(&mut kept, &mut |it| got.extend_from_slice(it));
         kept.drain(..taken);
-        is_over = state != Ok(State::Open);
+        is_over = state != Ok(Life::Open);
         if is_over {
             break;
         }
@@ -107,18 +106,19 @@ impl Peer {
                     self.quiet = 0;
                 }
             }
-            Some((22, [24, 0, 0, 1, 0 | 1])) => {
-                (self.key, self.number) = (self.key.wrapping_add(1), 0)
-            }
+            Some((22, [24, 0, 0, 1, 0 | 1])) => self.take_next_key(),
             // The end that reads has dialled: tickets are for it.
             Some((22, messages)) if are_tickets(messages) => {}
-            Some((22, messages)) if is_tickets_and_an_update(messages) => {
-                (self.key, self.number) = (self.key.wrapping_add(1), 0);
-            }
+            Some((22, messages)) if is_tickets_and_an_update(messages) => self.take_next_key(),
             Some((21, [_, 90])) => {}
             _ => self.is_over = true,
         }
         self.is_over |= self.quiet > 32;
+    }
+
+    fn take_next_key(&mut self) {
+        self.key = self.key.wrapping_add(1);
+        self.number = 0;
     }
 }
 
@@ -154,7 +154,7 @@ fn exchange(len: usize, rest: &[u8]) {
         stream.extend_from_slice(&sealed);
         let mut got = Vec::new();
         let opened = to.open(&mut stream, &mut |it| got.extend_from_slice(it));
-        assert_eq!(opened, (stream.len(), Ok(State::Open)));
+        assert_eq!(opened, (stream.len(), Ok(Life::Open)));
         assert_eq!(got, sent);
     }
 }

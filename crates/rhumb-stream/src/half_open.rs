@@ -14,7 +14,7 @@ use rhumb_trust::x509::Claim;
 use rhumb_wire::stream::StreamParameters;
 
 use crate::credentials::{PROTOCOL, proven, reason_of};
-use crate::protected::Protected;
+use crate::protected::{Life, Protected};
 use crate::stream::is_for_later;
 use crate::tls::{State, Tls};
 
@@ -232,11 +232,15 @@ impl HalfOpen {
             }
             Stage::Proven(proven) => {
                 let tls = &mut proven.0;
-                let (taken, state) = tls.open(incoming, &mut keep);
-                let state = state.map_err(|fault| {
-                    tls.say(fault, outgoing);
-                    failed(fault.to_string())
-                });
+                let (taken, life) = tls.open(incoming, &mut keep);
+                let state = match life {
+                    Ok(Life::Open) => Ok(State::Open),
+                    Ok(Life::Closed) => Ok(State::Closed),
+                    Err(fault) => {
+                        tls.say(fault, outgoing);
+                        Err(failed(fault.to_string()))
+                    }
+                };
                 (taken, state)
             }
             Stage::Gone => (0, Ok(State::Closed)),

@@ -17,7 +17,6 @@ use rustls::kernel::KernelConnection;
 use rustls::{ConnectionTrafficSecrets, Error};
 
 use crate::record::{self, ALERT, DATA, Fault, HANDSHAKE, Opening, Outgoing, Sealing};
-use crate::tls::State;
 
 /// Keys, and what the next ones are derived from.
 pub(crate) struct Protected {
@@ -33,6 +32,15 @@ pub(crate) struct Protected {
     /// Records since the last that brought data.
     idle: u32,
     is_over: bool,
+}
+
+/// Whether the peer has more to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Data goes both ways.
+    Open,
+    /// It has said that nothing more comes, or it was not gone on with.
+    Closed,
 }
 
 /// What derives the secrets that follow (RFC 8446, section 7.2).
@@ -96,7 +104,7 @@ impl Protected {
         &mut self,
         incoming: &mut [u8],
         data: &mut dyn FnMut(&[u8]),
-    ) -> (usize, Result<State, Fault>) {
+    ) -> (usize, Result<Life, Fault>) {
         let mut taken = 0;
         while !self.is_over {
             let rest = &mut incoming[taken..];
@@ -105,16 +113,16 @@ impl Protected {
                 Ok(None) => None,
                 Err(fault) => return (taken, self.end(fault)),
             };
-            let Some(record) = record else { return (taken, Ok(State::Open)) };
+            let Some(record) = record else { return (taken, Ok(Life::Open)) };
             taken += record.len();
             if let Err(fault) = self.take(record, data) {
                 return (taken, self.end(fault));
             }
         }
-        (taken, Ok(State::Closed))
+        (taken, Ok(Life::Closed))
     }
 
-    fn end(&mut self, fault: Fault) -> Result<State, Fault> {
+    fn end(&mut self, fault: Fault) -> Result<Life, Fault> {
         self.is_over = true;
         Err(fault)
     }

@@ -14,9 +14,8 @@ use std::net::{SocketAddr, TcpStream};
 use rhumb_wire::stream::StreamFrame;
 
 use crate::counters::StreamCounters;
-use crate::protected::Protected;
+use crate::protected::{Life, Protected};
 use crate::record::{Fault, MOST_RECORD_LEN, Outgoing};
-use crate::tls::State;
 
 /// A connection on which both ends have said their parameters.
 pub(crate) struct Stream {
@@ -127,11 +126,11 @@ impl Stream {
         result?;
         let left = &incoming[taken..];
         match state {
-            Ok(State::Open) if left.len() < MOST_RECORD_LEN => {
+            Ok(Life::Open) if left.len() < MOST_RECORD_LEN => {
                 self.record.extend_from_slice(left);
                 Ok(())
             }
-            Ok(State::Closed) => Err(Lost::Closed),
+            Ok(Life::Closed) => Err(Lost::Closed),
             Err(fault) => {
                 self.say(fault, counters);
                 Err(Lost::Malformed)

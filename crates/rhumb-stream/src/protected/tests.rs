@@ -14,7 +14,7 @@ use rustls::{
 
 use super::*;
 use crate::credentials::{Credentials, SUITES};
-use crate::tls::Tls;
+use crate::tls::{State, Tls};
 
 fn credentials(suites: &[SupportedCipherSuite]) -> Credentials {
     let identity = Identity::generate(Role::Node, 1).unwrap();
@@ -61,7 +61,7 @@ fn open(we_dial: bool, suites: &[SupportedCipherSuite]) -> (Protected, Connectio
     let mut ours = tls.into_protected().unwrap();
     let tickets = [incoming, hear(&mut peer)].concat();
     assert_eq!(tickets.is_empty(), !we_dial);
-    assert_eq!(opened(&mut ours, &tickets), (vec![], Ok(State::Open)));
+    assert_eq!(opened(&mut ours, &tickets), (vec![], Ok(Life::Open)));
     (ours, peer)
 }
 
@@ -104,7 +104,7 @@ fn tell(peer: &mut Connection, bytes: &[u8]) -> Vec<u8> {
     try_tell(peer, bytes).unwrap()
 }
 
-fn opened(by: &mut Protected, incoming: &[u8]) -> (Vec<u8>, Result<State, Fault>) {
+fn opened(by: &mut Protected, incoming: &[u8]) -> (Vec<u8>, Result<Life, Fault>) {
     let mut data = Vec::new();
     let (_, state) = by.open(&mut incoming.to_vec(), &mut |it| data.extend_from_slice(it));
     (data, state)
@@ -150,7 +150,7 @@ fn stock_tls_understands_us_and_we_understand_it() {
             for part in said(&mut peer, &data).chunks(7_001) {
                 kept.extend_from_slice(part);
                 let (taken, state) = ours.open(&mut kept, &mut |it| got.extend_from_slice(it));
-                assert_eq!(state, Ok(State::Open));
+                assert_eq!(state, Ok(Life::Open));
                 kept.drain(..taken);
             }
             assert_eq!((kept.len(), got), (0, data), "{len}");
@@ -171,7 +171,7 @@ fn keys_are_renewed_by_either_end_and_stock_tls_goes_along() {
             assert_eq!(tell(&mut peer, &records), data);
             peer.refresh_traffic_keys().unwrap();
             let records = said(&mut peer, &data);
-            assert_eq!(opened(&mut ours, &records), (data, Ok(State::Open)));
+            assert_eq!(opened(&mut ours, &records), (data, Ok(Life::Open)));
             // It has asked for ours, too, or it has not: both are in order.
             ours.is_update_due = false;
         }
@@ -186,7 +186,7 @@ fn who_asks_for_a_key_gets_it_once_before_the_next_data_and_nothing_while_we_are
         peer.refresh_traffic_keys().unwrap();
         asks.extend(hear(&mut peer));
     }
-    assert_eq!(opened(&mut ours, &asks), (vec![], Ok(State::Open)));
+    assert_eq!(opened(&mut ours, &asks), (vec![], Ok(Life::Open)));
     assert!(ours.is_update_due, "stock TLS asks");
     let records = sealed(&mut ours, b"data");
     assert_eq!(records.len(), 27 + 26);
@@ -195,7 +195,7 @@ fn who_asks_for_a_key_gets_it_once_before_the_next_data_and_nothing_while_we_are
     // Not asked, not answered.
     let [mut ours, mut peer] = pair();
     let update = record(&mut peer, HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, UPDATE_NOT_REQUESTED]);
-    assert_eq!(opened(&mut ours, &update), (vec![], Ok(State::Open)));
+    assert_eq!(opened(&mut ours, &update), (vec![], Ok(Life::Open)));
     assert_eq!(sealed(&mut ours, b"data").len(), 26);
 }
 
@@ -214,10 +214,10 @@ fn the_last_words_are_understood_and_nothing_behind_them_is_heard() {
         peer.send_close_notify();
         words.extend(hear(&mut peer));
         words.extend(b"whatever this is");
-        assert_eq!(opened(&mut ours, &words), (b"last".to_vec(), Ok(State::Closed)));
+        assert_eq!(opened(&mut ours, &words), (b"last".to_vec(), Ok(Life::Closed)));
     }
     // All other alerts end it as well, but the one that another follows.
-    for (alert, state) in [(0, State::Closed), (40, State::Closed), (90, State::Open)] {
+    for (alert, state) in [(0, Life::Closed), (40, Life::Closed), (90, Life::Open)] {
         let [mut ours, mut peer] = pair();
         let words = record(&mut peer, ALERT, &[1, alert]);
         assert_eq!(opened(&mut ours, &words), (vec![], Ok(state)));
@@ -260,7 +260,7 @@ fn what_a_peer_must_not_say_ends_the_connection_and_it_is_told_why() {
         // Nothing goes on but the alert.
         let mut alert = Vec::new();
         let more = sealed(&mut peer, b"more");
-        assert_eq!(opened(&mut ours, &more), (vec![], Ok(State::Closed)));
+        assert_eq!(opened(&mut ours, &more), (vec![], Ok(Life::Closed)));
         assert_eq!(ours.append(b"more", &mut alert), Err(Fault::Exhausted));
         assert_eq!(ours.seal(Outgoing::default()), Err(Fault::Exhausted));
         ours.close(&mut alert);
@@ -272,7 +272,7 @@ fn what_a_peer_must_not_say_ends_the_connection_and_it_is_told_why() {
     let [mut client, mut server] = pair();
     let ticket = [NEW_SESSION_TICKET, 0, 0, 1, 0];
     let tickets = record(&mut server, HANDSHAKE, &[ticket, ticket].concat());
-    assert_eq!(opened(&mut client, &tickets), (vec![], Ok(State::Open)));
+    assert_eq!(opened(&mut client, &tickets), (vec![], Ok(Life::Open)));
     let ticket = record(&mut client, HANDSHAKE, &ticket);
     assert_eq!(opened(&mut server, &ticket), (vec![], Err(UnexpectedMessage)));
 }
@@ -313,7 +313,7 @@ fn records_that_bring_nothing_are_borne_for_a_while() {
         let mut records = idle(&mut peer, what, MOST_IDLE);
         records.extend(sealed(&mut peer, b"data"));
         records.extend(idle(&mut peer, what, MOST_IDLE));
-        assert_eq!(opened(&mut ours, &records), (b"data".to_vec(), Ok(State::Open)));
+        assert_eq!(opened(&mut ours, &records), (b"data".to_vec(), Ok(Life::Open)));
         let one_more = idle(&mut peer, what, 1);
         assert_eq!(opened(&mut ours, &one_more), (vec![], Err(Fault::UnexpectedMessage)));
     }
