@@ -41,7 +41,7 @@ fn receive(cut: usize, mut rest: &[u8]) {
                 stream[begin + 5 + usize::from(what >> 3) % (piece.len() + 16)] ^= 1;
             }
             _ => {
-                peer.is_false = true;
+                peer.is_false |= !piece.is_empty();
                 stream.extend_from_slice(piece);
             }
         }
