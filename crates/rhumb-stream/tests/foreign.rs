@@ -8,6 +8,7 @@ use rhumb_wire::Role;
 use rhumb_wire::stream::{StreamFrame, StreamParameters};
 
 use crate::client::{Client, USUAL};
+use crate::middlebox::{Middlebox, Mischief};
 use crate::world::World;
 
 /// What it says of itself: 1,452 bytes.
@@ -66,6 +67,24 @@ fn openssl_takes_its_next_keys_and_has_ours_when_it_asks() {
         world.until("our PDU", |_| client.output() == expected);
     }
     assert!(world.ends[1].endpoint.session_of(&name).is_some());
+}
+
+#[test]
+fn openssl_is_told_that_a_record_was_altered() {
+    let mut world = World::new();
+    let identity = Identity::generate(Role::Node, 1).unwrap();
+    let middlebox = Middlebox::new(world.listens);
+    let mut client = Client::dial(middlebox.address, Some(&identity), &USUAL);
+    world.until("our parameters", |_| client.output() == PARAMETERS);
+    client.say(&PARAMETERS);
+    let name = identity.name();
+    world.until("a session", |it| it.ends[1].endpoint.session_of(&name).is_some());
+    middlebox.begins(Mischief::Alters, 0);
+    client.say(&[0, 8, 0x80, b'a', b'l', b't', b'e', b'r', b'e', b'd']);
+    world.until("the end", |_| client.is_over());
+    assert!(client.errors().contains("bad record mac"), "{}", client.errors());
+    assert_eq!(world.ends[1].counters().malformed, 1);
+    assert!(world.ends[1].received.is_empty());
 }
 
 #[test]
