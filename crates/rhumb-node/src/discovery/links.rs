@@ -66,6 +66,15 @@ impl Links {
         links
     }
 
+    /// What of them is reached by addresses of the family of `ip` alone.
+    pub(super) fn of_family(mut self, ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(_) => self.interfaces.clear(),
+            IpAddr::V6(_) => self.subnets.clear(),
+        }
+        self
+    }
+
     /// Nothing but one network.
     #[cfg(test)]
     pub(super) fn of_subnet(network: Ipv4Addr, prefix_len: u32) -> Self {
