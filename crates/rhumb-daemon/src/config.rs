@@ -65,7 +65,7 @@ pub use seat::SeatSettings;
 pub use stamp::{StampDaemonSettings, StampSettings};
 pub use survey::{Listens, Survey};
 pub use tun::TunSettings;
-pub use up::{Allowed, Brought, OfferedPort, UpSettings};
+pub use up::{Allowed, Brought, OfferedPort, UpSettings, WayUp};
 use value::{Fault, RawNames, RawWorkers, line_at};
 pub use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};
 

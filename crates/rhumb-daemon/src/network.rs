@@ -8,14 +8,19 @@
 //! | `ledger` | the keeper's invitations and members, as a file |
 //! | `keeping` | the keeper: whoever shows an invitation is admitted, members are told how it goes on |
 //! | `joining` | the other end: to join, and to ask again while it lasts |
+//! | `requests` | who asks the keeper of a link's network to be let in |
+//! | `neighbours` | the other end: which networks are on the link, and to ask one of them |
+//! | `admitting` | who runs the keeper sees who asks, and lets in |
 //! | `removing` | who is taken out of a network |
 //! | `renewal` | a member that stays one, unattended |
 //! | `tally` | what came to a keeper, for `rhumb status` |
 //! | `labels` | what members are called, in the book of names |
 //!
 //! Why codes and proofs are as they are: [decision
-//! 0112](../../../docs/decisions/0112-networks-by-invitation.md).
+//! 0112](../../../docs/decisions/0112-networks-by-invitation.md); who is let in on a link: [decision
+//! 0120](../../../docs/decisions/0120-two-machines-of-one-lan.md).
 
+pub mod admitting;
 mod created;
 mod folder;
 mod joined;
@@ -23,14 +28,17 @@ pub mod joining;
 pub mod keeping;
 mod labels;
 pub mod ledger;
+pub mod neighbours;
 pub mod removing;
 pub mod renewal;
+mod requests;
 mod tally;
 
 pub use created::{Created, Making, Part};
 pub use folder::Folder;
 pub use joined::{Joined, resolve};
 pub use ledger::{Ledger, Member, Rank};
+pub use requests::Openness;
 
 use std::time::Duration;
 
@@ -60,3 +68,5 @@ pub const DEFAULT_PORT: u16 = crate::remote::DEFAULT_ROUTER_PORT;
 const MEMBERSHIP_S: u64 = 14 * 86_400;
 /// A talk is two round trips and a write to disk.
 const TALK_WITHIN: Duration = Duration::from_secs(10);
+/// People walk from one machine to the other, and look at both.
+const ASK_WITHIN: Duration = Duration::from_secs(180);

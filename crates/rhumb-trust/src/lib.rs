@@ -16,7 +16,8 @@
 //! 7. [`log`] is how a RIB's log is hashed, and what its heads and the ways through it prove.
 //! 8. [`invitation`] has the code by which somebody joins a network, and the proofs that go with
 //!    it.
-//! 9. [`x509`] has the certificate by which a handshake proves a name.
+//! 9. [`comparison`] has the number by which people let somebody join whom nobody has invited.
+//! 10. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
 //! meets parsed values only. Time is an argument.
@@ -27,6 +28,7 @@ mod access;
 mod ad_cert;
 mod carriage;
 mod chain;
+pub mod comparison;
 mod delegation;
 mod error;
 #[cfg(any(fuzzing, test))]

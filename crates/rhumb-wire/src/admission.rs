@@ -8,6 +8,10 @@
 //! | 3 | renew | a member | - |
 //! | 4 | welcome | the keeper | [`Welcome`] |
 //! | 5 | refusal | the keeper | reason (1), a role (1) or 0 |
+//! | 6 | ask | who has no invitation | a commitment (32), a label (a length in one byte, and text) |
+//! | 7 | offer | the keeper | the network's label (as above), its domain (32), whether it has members besides its keeper's host (1), a nonce (32) |
+//! | 8 | reveal | who asks | the nonce that was committed to (32) |
+//! | 9 | agree | who asks | - |
 //!
 //! A welcome is: the time (8), the network's label, the keeper's host, the member's label (each a
 //! length in one byte, and text), ports of router, RIB and keeper (2 each), names of router and RIB
@@ -35,6 +39,36 @@ pub enum Admission {
     Welcome(Box<Welcome>),
     /// You are none.
     Refusal(Refusal),
+    /// Let me in, whom nobody has invited.
+    Ask(Ask),
+    /// Into this network; people have to agree.
+    Offer(Offer),
+    /// The nonce that I committed to.
+    Reveal([u8; 32]),
+    /// My people have compared the numbers, and want to be in this network.
+    Agree,
+}
+
+/// What somebody says first who has no invitation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// To a nonce that is shown later.
+    pub commitment: [u8; 32],
+    /// What it would like to be called.
+    pub label: PublishedLabel,
+}
+
+/// What a keeper says that takes such requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// What the keeper calls the network.
+    pub network: PublishedLabel,
+    /// The trust domain that it is.
+    pub domain: Name,
+    /// Whether it has members besides its keeper's host.
+    pub has_members: bool,
+    /// The keeper's own nonce.
+    pub nonce: [u8; 32],
 }
 
 /// All that a member needs to be one.
@@ -79,11 +113,17 @@ pub enum Refusal {
     Member,
     /// The keeper cannot store or sign it now.
     Failed,
+    /// Nobody is admitted here without an invitation.
+    Closed,
+    /// As many ask already as are listened to.
+    Busy,
+    /// Nobody there has let it in.
+    NotLetIn,
 }
 
 impl Admission {
     /// Most bytes of a message that a keeper takes.
-    pub const MAX_ASKED_LEN: usize = 64;
+    pub const MAX_ASKED_LEN: usize = 96;
     /// Most bytes of a message that a member takes: a [`Welcome`] at its bounds.
     pub const MAX_TOLD_LEN: usize = 128 << 10;
 
@@ -99,6 +139,13 @@ impl Admission {
             RENEW => Self::Renew,
             WELCOME => Self::Welcome(Box::new(Welcome::read(&mut reader)?)),
             REFUSAL => Self::Refusal(Refusal::read(&mut reader)?),
+            ASK => {
+                let commitment = reader.array()?;
+                Self::Ask(Ask { commitment, label: read_label(&mut reader)? })
+            }
+            OFFER => Self::Offer(Offer::read(&mut reader)?),
+            REVEAL => Self::Reveal(reader.array()?),
+            AGREE => Self::Agree,
             value => return Err(WireError::UnknownVariant { field: "message", value }),
         };
         reader.finish()?;
@@ -123,7 +170,38 @@ impl Admission {
                 let [reason, role] = refusal.as_bytes();
                 vec![REFUSAL, reason, role]
             }
+            Self::Ask(Ask { commitment, label }) => {
+                let mut out = [&[ASK][..], commitment].concat();
+                emit_text(label.as_str(), &mut out);
+                out
+            }
+            Self::Offer(offer) => {
+                let mut out = vec![OFFER];
+                offer.emit(&mut out);
+                out
+            }
+            Self::Reveal(nonce) => [&[REVEAL][..], nonce].concat(),
+            Self::Agree => vec![AGREE],
         }
+    }
+}
+
+impl Offer {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (network, domain) = (read_label(reader)?, reader.name()?);
+        let has_members = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(WireError::NotCanonical("offer")),
+        };
+        Ok(Self { network, domain, has_members, nonce: reader.array()? })
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        emit_text(self.network.as_str(), out);
+        out.extend_from_slice(&self.domain.0);
+        out.push(self.has_members.into());
+        out.extend_from_slice(&self.nonce);
     }
 }
 
@@ -212,6 +290,9 @@ impl Refusal {
             }
             5 => Self::Member,
             6 => Self::Failed,
+            7 => Self::Closed,
+            8 => Self::Busy,
+            9 => Self::NotLetIn,
             value => return Err(WireError::UnknownVariant { field: "refusal", value }),
         };
         match refusal.as_bytes() == [reason, role] {
@@ -228,6 +309,9 @@ impl Refusal {
             Self::OtherRole(role) => [4, role as u8],
             Self::Member => [5, 0],
             Self::Failed => [6, 0],
+            Self::Closed => [7, 0],
+            Self::Busy => [8, 0],
+            Self::NotLetIn => [9, 0],
         }
     }
 }
@@ -265,6 +349,10 @@ const PROOF: u8 = 2;
 const RENEW: u8 = 3;
 const WELCOME: u8 = 4;
 const REFUSAL: u8 = 5;
+const ASK: u8 = 6;
+const OFFER: u8 = 7;
+const REVEAL: u8 = 8;
+const AGREE: u8 = 9;
 
 #[cfg(test)]
 mod tests {
@@ -297,8 +385,19 @@ mod tests {
             Refusal::OtherRole(Role::Node),
             Refusal::Member,
             Refusal::Failed,
+            Refusal::Closed,
+            Refusal::Busy,
+            Refusal::NotLetIn,
         ];
+        let network: PublishedLabel = "n".repeat(PublishedLabel::MAX_LEN).parse().unwrap();
+        let (domain, nonce) = (Name([5; 32]), [6; 32]);
+        let offer = |has_members| Offer { network: network.clone(), domain, has_members, nonce };
         let mut all = vec![
+            Admission::Ask(Ask { commitment: [4; 32], label: network.clone() }),
+            Admission::Offer(offer(false)),
+            Admission::Offer(offer(true)),
+            Admission::Reveal([7; 32]),
+            Admission::Agree,
             Admission::Claim([1; 8]),
             Admission::Proof([2; 32]),
             Admission::Renew,
@@ -318,7 +417,9 @@ mod tests {
             for len in (0..bytes.len()).rev().take(200) {
                 assert!(Admission::parse(&bytes[..len]).is_err(), "{len}");
             }
-            assert!(bytes.len() <= Admission::MAX_TOLD_LEN, "{}", bytes.len());
+            let is_asked = matches!(bytes[0], CLAIM | PROOF | RENEW | ASK | REVEAL | AGREE);
+            let most = if is_asked { Admission::MAX_ASKED_LEN } else { Admission::MAX_TOLD_LEN };
+            assert!(bytes.len() <= most, "{}", bytes.len());
         }
     }
 

@@ -26,7 +26,7 @@ impl Name {
     /// Bytes of a name that its IPv6 address holds.
     pub const ADDRESS_LEN: usize = 15;
     /// Characters of the short form, for logs of one's own: 50 bits.
-    const SHORT_LEN: usize = 10;
+    pub const SHORT_LEN: usize = 10;
 
     /// The name as an IPv6 address: `fd` and the first [`Name::ADDRESS_LEN`] bytes of it. Who wants
     /// a second name for an address that is taken has to try 2^120 keys.

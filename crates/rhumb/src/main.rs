@@ -81,7 +81,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
         Command::Serve(it) => commands::serve::run(it, &node(&it.node)?, with_parent, form),
         Command::Forward(it) => commands::forward::run(it, &node(&it.node)?, with_parent, form),
         Command::Proxy(it) => commands::proxy::run(it, &node(&it.node)?, with_parent, form),
-        Command::Up(it) => commands::up::run(file.up(it)?, with_parent, form),
+        Command::Up(it) => commands::up::start(it, &file, &passed(line), with_parent, form),
         Command::Tun(it) => tun(it, &node(&it.node)?, with_parent, form),
         Command::Group(group) => {
             let settings = file.node(group.command.node())?;

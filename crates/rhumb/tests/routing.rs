@@ -44,6 +44,7 @@ mod groups;
 mod hello_flood;
 mod input;
 mod invitations;
+mod lan;
 mod logs;
 mod manual;
 mod mobility;

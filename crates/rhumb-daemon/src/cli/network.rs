@@ -43,12 +43,28 @@ pub enum NetworkCommand {
         #[arg(value_parser = parse_label)]
         network: Option<PublishedLabel>,
     },
-    /// The keeper alone: a part of `rhumb network run`
+    /// Let in a host of this LAN that asks, by the number on its screen; without a number, show who
+    /// asks
+    Admit {
+        /// The number that stands on the other host's screen
+        #[arg(num_args = 0..)]
+        number: Vec<String>,
+        /// The network [default: the only one whose keeper is this host]
+        #[arg(long, value_name = "LABEL", value_parser = parse_label)]
+        network: Option<PublishedLabel>,
+    },
+    /// The keeper alone: a part of `rhumb network run` and `rhumb up`
     #[command(hide = true)]
     Keep {
         /// The network
         #[arg(value_parser = parse_label)]
         network: PublishedLabel,
+        /// Hosts of its links may ask to be let in
+        #[arg(long)]
+        asked: bool,
+        /// For so many seconds they are let in without being looked at
+        #[arg(long, value_name = "S", requires = "asked")]
+        open_s: Option<u64>,
     },
 }
 

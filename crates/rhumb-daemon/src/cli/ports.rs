@@ -103,6 +103,22 @@ pub struct UpArguments {
     /// membership [default: the only one, unless a router or a key is given]
     #[arg(long, value_name = "LABEL", value_parser = parse_label, conflicts_with_all = ["router", "root", "only", "key"])]
     pub network: Option<PublishedLabel>,
+    /// Look for a network on this LAN, and make one if there is none, although this host is in one
+    /// already or nobody sits at a terminal; of several that are there take the one that is called
+    /// NETWORK, or whose fingerprint begins so [default: where this host is in no network, and
+    /// somebody sits at a terminal]
+    #[arg(long, value_name = "NETWORK", num_args = 0..=1, conflicts_with_all = ["network", "router", "root", "only", "key"])]
+    pub lan: Option<Option<String>>,
+    /// Trust everybody on this LAN: join the network that is found without comparing numbers, or let
+    /// in whoever asks within ten minutes
+    #[arg(long, conflicts_with_all = ["router", "root", "only", "key"])]
+    pub trust_lan: bool,
+    /// What this host is to be called in a network of this LAN [default: its host name]
+    #[arg(long = "as", value_name = "LABEL", value_parser = parse_label)]
+    pub own: Option<PublishedLabel>,
+    /// The node alone: a part of what runs a network
+    #[arg(long, hide = true)]
+    pub node_only: bool,
     /// The node.
     #[command(flatten)]
     pub node: NodeArguments,

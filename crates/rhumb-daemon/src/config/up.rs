@@ -14,7 +14,7 @@ use super::{ConfigFile, Fault, NodeSettings, TunSettings, line_at, refuse};
 use crate::admin::Admin;
 use crate::cli::{CalledPort, Local, UpArguments, parse_called_port, parse_label, parse_published};
 use crate::failure::{Failure, Outcome};
-use crate::network::{Folder, Joined, Rank};
+use crate::network::{Created, Folder, Joined, Rank};
 use crate::privileges::User;
 use crate::published::publishing::Names;
 use crate::remote::{Remote, parse_address, parse_name};
@@ -46,6 +46,19 @@ pub struct UpSettings {
     pub run_as: Option<User>,
     /// Where it tells how it is.
     pub admin: Admin,
+}
+
+/// How `rhumb up` goes about it.
+#[derive(Debug)]
+pub enum WayUp {
+    /// By what the settings, or the network that this host is in, say.
+    Usual,
+    /// This host keeps a network of its link.
+    Keeps(Box<Created>),
+    /// This host is in a network of a link, whose host has to be found there.
+    IsIn(Box<Joined>),
+    /// A network is looked for on the link.
+    Looks,
 }
 
 /// A program that is offered as a port.
@@ -183,6 +196,49 @@ impl ConfigFile {
     ///
     /// With the line of what is wrong.
     pub fn up(&self, flags: &UpArguments) -> Outcome<UpSettings> {
+        self.up_in(flags, self.network(flags)?)
+    }
+
+    /// How `rhumb up` goes about it; `has_people`: somebody sits at a terminal.
+    ///
+    /// # Errors
+    ///
+    /// When it is not clear of which network it is to be.
+    pub fn way_up(&self, flags: &UpArguments, has_people: bool) -> Outcome<WayUp> {
+        let network = match flags.lan {
+            Some(_) => None,
+            None => self.network(flags)?,
+        };
+        let way = match network {
+            _ if flags.node_only => WayUp::Usual,
+            Some(joined) => match Created::find(&joined.folder)?.filter(|it| it.is_lan) {
+                Some(created) => WayUp::Keeps(Box::new(created)),
+                None if joined.is_lan => WayUp::IsIn(Box::new(joined)),
+                None => WayUp::Usual,
+            },
+            None if flags.lan.is_some() || flags.trust_lan => WayUp::Looks,
+            None if self.says_how(flags) || !flags.node.says_nothing() => WayUp::Usual,
+            None if has_people => WayUp::Looks,
+            None => WayUp::Usual,
+        };
+        // What keeps a network starts its node as a process of its own.
+        match way {
+            WayUp::Keeps(_) | WayUp::Looks if !flags.node.says_nothing() => {
+                Err(Failure::setup_text(
+                    "options of a node go into [node] of the file where `rhumb up` looks for a \
+                     network on this LAN, or keeps one",
+                ))
+            }
+            way => Ok(way),
+        }
+    }
+
+    /// As [`ConfigFile::up`], as a member of `network`.
+    ///
+    /// # Errors
+    ///
+    /// With the line of what is wrong.
+    pub fn up_in(&self, flags: &UpArguments, network: Option<Joined>) -> Outcome<UpSettings> {
         let raw = &self.raw.up;
         let parse_proxy = |text: &str| match text {
             "off" => Ok(None),
@@ -190,11 +246,17 @@ impl ConfigFile {
         };
         let proxy = self.parsed(raw.proxy.as_ref(), parse_proxy)?;
         let admin = self.admin(flags.admin.as_ref(), raw.admin.as_ref())?;
-        let network = self.network(flags)?;
         let mut node = self.node(&flags.node)?;
         let mut ribs = self.remotes(&[], raw.rib.as_ref())?;
         if let Some(joined) = &network {
-            node.router = RouterChoice::Fixed(joined.router()?.into());
+            let router = joined.router()?;
+            node.router = match router.name {
+                // Wherever on the link it is after it has started again, and nobody else.
+                Some(name) if joined.is_lan => {
+                    RouterChoice::Discovered { roots: vec![router.into()], only: vec![name] }
+                }
+                _ => RouterChoice::Fixed(router.into()),
+            };
             node.key = Some(joined.key());
             if ribs.is_empty() {
                 ribs.push(joined.rib()?);
@@ -219,16 +281,11 @@ impl ConfigFile {
     /// The network that is named, or else the only one that this host has joined, where neither
     /// options nor the file say how to join otherwise.
     fn network(&self, flags: &UpArguments) -> Outcome<Option<Joined>> {
-        let raw = &self.raw.node;
         let named = match &flags.network {
             Some(label) => Some(label.clone()),
             None => self.parsed(self.raw.up.network.as_ref(), parse_label)?,
         };
-        let says_how = flags.node.says_how()
-            || raw.router.is_some()
-            || raw.roots.is_some()
-            || raw.only.is_some()
-            || raw.key.is_some();
+        let says_how = self.says_how(flags);
         if let Some(label) = named {
             if says_how {
                 return Err(Failure::setup_text(format!(
@@ -255,6 +312,16 @@ impl ConfigFile {
             )));
         }
         Ok(all.pop())
+    }
+
+    /// Whether options or the file say by which router to join, or as whom.
+    fn says_how(&self, flags: &UpArguments) -> bool {
+        let raw = &self.raw.node;
+        flags.node.says_how()
+            || raw.router.is_some()
+            || raw.roots.is_some()
+            || raw.only.is_some()
+            || raw.key.is_some()
     }
 
     fn published(&self, raw: &[Spanned<String>]) -> Outcome<Names> {

@@ -12,7 +12,7 @@
 //! INVARIANT: a network is there as a whole or not at all: it is made in a folder that nobody looks
 //! into, and that is renamed when all is written.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 use super::folder::{NODE_KEY, ROUTER_KEY};
 use super::joined::{Joined, resolve};
 use super::ledger::{Ledger, Rank};
-use super::{Folder, MEMBERSHIP_S, labels};
+use super::neighbours::address_on_link;
+use super::{DEFAULT_PORT, Folder, MEMBERSHIP_S, labels};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::key;
@@ -42,6 +43,8 @@ pub struct Making {
     pub port: u16,
     /// What this host is called as a member.
     pub own: PublishedLabel,
+    /// Whether `rhumb up` made it for the hosts of a link.
+    pub is_lan: bool,
 }
 
 /// A network whose keeper is this host.
@@ -60,6 +63,8 @@ pub struct Created {
     pub router: Name,
     /// The keeper's name.
     pub keeper: Name,
+    /// Whether `rhumb up` made it for the hosts of a link, and runs it.
+    pub is_lan: bool,
 }
 
 /// A part of a network that runs at its keeper's host.
@@ -83,9 +88,31 @@ struct Raw {
     rib: String,
     router: String,
     keeper: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    lan: bool,
 }
 
 impl Making {
+    /// A network for the hosts of this host's link, in which this one is called `own`: at an address
+    /// that it has there, and ports that nobody has.
+    ///
+    /// # Errors
+    /// When this host is on no link, or all ports are taken.
+    pub fn for_lan(own: PublishedLabel) -> Outcome<Self> {
+        let host = Host::Address(address_on_link()?.into());
+        let most = PublishedLabel::MAX_LEN - LAN.len();
+        let wanted = format!("{}{LAN}", &own.as_str()[..own.as_str().len().min(most)]);
+        let wanted = wanted.parse().expect("invariant: it begins as a label does");
+        let label = labels::free_network(&wanted, None)?;
+        let port = free_ports().ok_or_else(|| {
+            Failure::setup_text(format!(
+                "programs of this host have the ports from UDP and TCP {DEFAULT_PORT} on; `rhumb \
+                 status` shows whether another network runs here"
+            ))
+        })?;
+        Ok(Self { label, host, port, own, is_lan: true })
+    }
+
     /// Makes the network: its keys, what the domain says of them, and this host as its first
     /// member.
     ///
@@ -135,6 +162,7 @@ impl Making {
             rib: rib.name(),
             router: router.name(),
             keeper: keeper.name(),
+            is_lan: self.is_lan,
         };
         created.renew_keeper(&domain)?;
         created.renew_parts()?;
@@ -155,6 +183,7 @@ impl Making {
             router: (router.name(), created.port(Part::Router)),
             rib: (rib.name(), created.port(Part::Rib)),
             keeper: (keeper.name(), created.port(Part::Keeper)),
+            is_lan: false,
         };
         joined.save()?;
         created.save()?;
@@ -194,10 +223,52 @@ impl Created {
             rib: parse_name(&raw.rib)?,
             router: parse_name(&raw.router)?,
             keeper: parse_name(&raw.keeper)?,
+            is_lan: raw.lan,
         })
     }
 
     fn save(&self) -> Outcome {
+        secret_file::create(&self.folder.file(SETTINGS), &self.emit())
+    }
+
+    /// From now on members reach this host here.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub fn move_to(&mut self, host: Host) -> Outcome {
+        if self.host == host {
+            return Ok(());
+        }
+        self.host = host;
+        let path = self.folder.file(SETTINGS);
+        secret_file::replace(&path, self.emit().as_bytes())
+            .map_err(|error| Failure::operation_text(format!("file {}: {error}", path.display())))
+    }
+
+    /// Takes the network away, if nobody but this host was ever in it: whether that is so. None of
+    /// its parts may run.
+    ///
+    /// # Errors
+    /// When it cannot be looked at, or the book of names cannot be changed.
+    pub fn discard_if_alone(&self) -> Outcome<bool> {
+        let own = Joined::find(&self.folder)?.map(|own| own.label);
+        let gone = Ledger::while_it_is_so(&self.folder, |ledger| {
+            let is_alone = ledger.is_alone(clock::now().unix_s());
+            if is_alone {
+                self.folder.discard();
+            }
+            Ok(is_alone.then(|| ledger.members().to_vec()))
+        })?;
+        let Some(members) = gone else { return Ok(false) };
+        let network = self.folder.label();
+        labels::forget(network, network, self.domain)?;
+        for member in members.iter().filter(|it| Some(&it.label) == own.as_ref()) {
+            labels::forget(network, &member.label, member.name)?;
+        }
+        Ok(true)
+    }
+
+    fn emit(&self) -> String {
         let raw = Raw {
             version: VERSION,
             domain: self.domain.to_string(),
@@ -206,9 +277,10 @@ impl Created {
             rib: self.rib.to_string(),
             router: self.router.to_string(),
             keeper: self.keeper.to_string(),
+            lan: self.is_lan,
         };
         let text = toml::to_string(&raw).expect("invariant: names and hosts are text");
-        secret_file::create(&self.folder.file(SETTINGS), &format!("{HEAD}{text}"))
+        format!("{HEAD}{text}")
     }
 
     /// The port of a part.
@@ -332,9 +404,22 @@ pub(super) fn is_half_over(key: &Path) -> bool {
     end_s < clock::now().unix_s() + given_s / 2
 }
 
+/// The first of the usual ports, or of ten others, at which nothing listens.
+fn free_ports() -> Option<u16> {
+    let any = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let is_free = |port: &u16| {
+        let udp = [*port, port + 1].map(any).map(|it| UdpSocket::bind(it).is_ok());
+        let tcp = [*port, port + 2].map(any).map(|it| TcpListener::bind(it).is_ok());
+        udp.into_iter().chain(tcp).all(|is_free| is_free)
+    };
+    (0..=10).map(|at| DEFAULT_PORT + 10 * at).find(is_free)
+}
+
+/// Behind the label of the host that made a network for its link.
+const LAN: &str = "-lan";
 const VERSION: u32 = 1;
 const SETTINGS: &str = "network.toml";
-const HEAD: &str = "# A network whose keeper is this host: rhumb network run.\n";
+const HEAD: &str = "# A network whose keeper is this host: rhumb network.\n";
 /// The domain's own key.
 const DOMAIN_KEY: &str = "domain.key";
 /// The working key.

@@ -35,6 +35,8 @@ pub struct Joined {
     pub rib: (Name, u16),
     /// Who admits, and its port.
     pub keeper: (Name, u16),
+    /// Whether its host is found on the link, at whatever address it is now.
+    pub is_lan: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,6 +47,8 @@ struct Raw {
     role: Rank,
     domain: String,
     host: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    lan: bool,
     router: RawPart,
     rib: RawPart,
     keeper: RawPart,
@@ -98,10 +102,26 @@ impl Joined {
             router: part(&raw.router)?,
             rib: part(&raw.rib)?,
             keeper: part(&raw.keeper)?,
+            is_lan: raw.lan,
         })
     }
 
     pub(super) fn save(&self) -> Outcome {
+        secret_file::create(&self.folder.file(SETTINGS), &self.emit())
+    }
+
+    /// From now on its host is here.
+    pub(super) fn move_to(&mut self, host: Host) -> Outcome {
+        if self.host == host {
+            return Ok(());
+        }
+        self.host = host;
+        let path = self.folder.file(SETTINGS);
+        secret_file::replace(&path, self.emit().as_bytes())
+            .map_err(|error| Failure::operation_text(format!("file {}: {error}", path.display())))
+    }
+
+    fn emit(&self) -> String {
         let part = |(name, port): (Name, u16)| RawPart { name: name.to_string(), port };
         let raw = Raw {
             version: VERSION,
@@ -109,12 +129,13 @@ impl Joined {
             role: self.rank,
             domain: self.domain.to_string(),
             host: self.host.to_string(),
+            lan: self.is_lan,
             router: part(self.router),
             rib: part(self.rib),
             keeper: part(self.keeper),
         };
         let text = toml::to_string(&raw).expect("invariant: names and hosts are text");
-        secret_file::create(&self.folder.file(SETTINGS), &format!("{HEAD}{text}"))
+        format!("{HEAD}{text}")
     }
 
     /// Its key, with the membership beside it.

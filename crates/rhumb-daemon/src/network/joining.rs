@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use rhumb_channel::{Channel, ChannelError, Credentials, connect, connect_to_anybody};
-use rhumb_trust::invitation::{Invitation, Meeting, Side};
+use rhumb_trust::invitation::{Host, Invitation, Meeting, Side};
 use rhumb_trust::{Identity, Membership};
 use rhumb_wire::admission::{Admission, Refusal, Welcome};
 use rhumb_wire::{Name, PublishedLabel, Rights, Role};
@@ -61,7 +61,8 @@ pub fn join(
             return Err(explain(refusal));
         }
     };
-    settle(invitation, (&waiting, &identity), keeper, &welcome, called)
+    let place = Place { host: invitation.host.clone(), port: invitation.port, is_lan: false };
+    settle(place, (&waiting, &identity), keeper, &welcome, called)
 }
 
 /// Asks the keeper of a network how it is now: another membership is laid beside the key if the one
@@ -151,10 +152,19 @@ async fn claim(
     }
 }
 
+/// Where a keeper was met.
+pub(super) struct Place {
+    pub(super) host: Host,
+    /// Its TCP port.
+    pub(super) port: u16,
+    /// Whether it was found there by asking on the link.
+    pub(super) is_lan: bool,
+}
+
 /// Writes down that this host is a member. The key is moved last, so that until then the same code
 /// gets the same answer.
-fn settle(
-    invitation: &Invitation,
+pub(super) fn settle(
+    place: Place,
     (waiting, identity): (&Path, &Identity),
     keeper: Name,
     welcome: &Welcome,
@@ -185,10 +195,11 @@ fn settle(
         label: welcome.label.clone(),
         rank,
         domain,
-        host: invitation.host.clone(),
+        host: place.host,
         router: (welcome.router, welcome.router_port),
         rib: (welcome.rib, welcome.rib_port),
-        keeper: (keeper, invitation.port),
+        keeper: (keeper, place.port),
+        is_lan: place.is_lan,
     };
     let written = joined.save().and_then(|()| {
         let key = joined.key();
@@ -205,8 +216,12 @@ fn settle(
 
 /// The key by which this host asks with this code, made at the first time.
 fn waiting_key(invitation: &Invitation, role: Role) -> Outcome<(PathBuf, Identity)> {
-    let id = HEXLOWER.encode(&invitation.key().id());
-    let path = folder::waiting(&format!("{id}-{}.key", role.as_str()))?;
+    waiting_key_of(&HEXLOWER.encode(&invitation.key().id()), role)
+}
+
+/// The key by which this host asks for `what`, made at the first time.
+pub(super) fn waiting_key_of(what: &str, role: Role) -> Outcome<(PathBuf, Identity)> {
+    let path = folder::waiting(&format!("{what}-{}.key", role.as_str()))?;
     if !path.exists() {
         let identity = key::make(role, None)?;
         key::save(&path, &identity, None)?;
@@ -216,7 +231,7 @@ fn waiting_key(invitation: &Invitation, role: Role) -> Outcome<(PathBuf, Identit
 }
 
 /// The membership in what a keeper says, which has to be this name's and to hold now.
-fn check(welcome: &Welcome, own: Name) -> Outcome<Membership> {
+pub(super) fn check(welcome: &Welcome, own: Name) -> Outcome<Membership> {
     let membership = Membership::parse(&welcome.membership).map_err(Failure::operation)?;
     let now_s = clock::now().unix_s();
     membership.check(&own, now_s).map_err(|error| match now_s.abs_diff(welcome.now_s) {
@@ -231,11 +246,11 @@ fn check(welcome: &Welcome, own: Name) -> Outcome<Membership> {
     Ok(membership)
 }
 
-async fn say(channel: &Channel, message: Admission) -> Outcome {
+pub(super) async fn say(channel: &Channel, message: Admission) -> Outcome {
     channel.outbox.send(message.emit()).await.map_err(Failure::operation)
 }
 
-async fn hear(channel: &mut Channel) -> Outcome<Admission> {
+pub(super) async fn hear(channel: &mut Channel) -> Outcome<Admission> {
     let message = channel.inbox.next().await.map_err(|error| {
         Failure::operation_text(format!(
             "the keeper at {} ended the talk: {error}",
@@ -245,12 +260,12 @@ async fn hear(channel: &mut Channel) -> Outcome<Admission> {
     Admission::parse(&message).map_err(|_| no_sense())
 }
 
-async fn within<T>(talk: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+pub(super) async fn within<T>(talk: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let late = || Err(Failure::operation_text("the keeper does not answer; try again"));
     timeout(TALK_WITHIN, talk).await.unwrap_or_else(|_| late())
 }
 
-fn no_sense() -> Failure {
+pub(super) fn no_sense() -> Failure {
     Failure::operation_text(
         "the keeper said what makes no sense here; is its rhumb of another version?",
     )
@@ -265,8 +280,21 @@ fn unreachable(invitation: &Invitation, error: &ChannelError) -> Failure {
     ))
 }
 
-fn explain(refusal: Refusal) -> Failure {
+pub(super) fn explain(refusal: Refusal) -> Failure {
     Failure::setup_text(match refusal {
+        Refusal::Closed => {
+            "the network takes members by invitation; its keeper gives a code: rhumb network invite"
+                .to_owned()
+        }
+        Refusal::Busy => {
+            "others ask there, too, and took this one's place; try again when they are done"
+                .to_owned()
+        }
+        Refusal::NotLetIn => {
+            "nobody has let this host in there: somebody has to press y at that host, or run `rhumb \
+             network admit` on it; try again"
+                .to_owned()
+        }
         Refusal::Expired => "this code is over; ask for another: rhumb network invite".to_owned(),
         Refusal::Used => {
             "this code was used, by another host or another key; ask for another: rhumb network \

@@ -7,9 +7,12 @@
 //! 2. A stranger says an invitation's id, and is shown a proof, whether there is such an invitation
 //!    or not: what it may learn, it learns by its own proof.
 //! 3. That the invitation is used is on disk before the answer is sent.
+//! 4. A stranger who has no invitation asks, if the network is one of a link and he is on it: his
+//!    request waits until somebody lets him in (`requests`, `admitting`), for as long as people need.
 //!
 //! INVARIANT: nothing is told to, changed for, or written because of who has neither proven an
-//! invitation's secret nor a member's name; one who falls silent is gone after `TALK_WITHIN`.
+//! invitation's secret nor a member's name, nor been let in; one who falls silent is gone after
+//! `TALK_WITHIN`, and one who asks after `ASK_WITHIN`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,18 +22,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rhumb_channel::{Channel, Counters, Credentials, Listener};
+use rhumb_node::discovery::Links;
+use rhumb_trust::comparison::{fresh_nonce, number, opens};
 use rhumb_trust::invitation::{InvitationKey, Meeting, Side};
-use rhumb_wire::admission::{Admission, Refusal, Welcome};
-use rhumb_wire::{Name, PublishedLabel};
-use serde_json::json;
+use rhumb_wire::admission::{Admission, Ask, Offer, Refusal, Welcome};
+use rhumb_wire::{Name, PublishedLabel, Role};
+use serde_json::{Value, json};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use super::created::{Created, Part, give};
 use super::ledger::{Ledger, Member};
 use super::removing::tell_removals;
+use super::requests::{Openness, Request, Requests};
 use super::tally::Tally;
-use super::{AT_KEEPER, TALK_WITHIN, labels};
+use super::{ASK_WITHIN, AT_KEEPER, TALK_WITHIN, labels};
 use crate::clock;
 use crate::daemon::Snapshot;
 use crate::failure::{Failure, Outcome};
@@ -48,6 +54,8 @@ struct Desk {
     /// As it was read last, and what the file was then.
     ledger: Mutex<(Option<Look>, Arc<Ledger>)>,
     tally: Tally,
+    /// Who asks to be let in, if anybody may.
+    requests: Option<Arc<Requests>>,
     started: Instant,
     /// What came to the door.
     door: Arc<Counters>,
@@ -68,8 +76,23 @@ impl Gauge {
         snapshot.status["name"] = json!(desk.created.keeper.to_string());
         snapshot.status["address"] = json!(desk.created.listens(Part::Keeper));
         snapshot.status["uptime_s"] = json!(uptime.as_secs());
+        snapshot.status["takes_requests"] = json!(desk.requests.is_some());
+        if let Some(requests) = &desk.requests {
+            let open_for = requests.open_for(clock::now().instant);
+            snapshot.status["open_for_s"] = json!(open_for.map(|it| it.as_secs()));
+            snapshot.status["asking"] = desk.tell_requests(requests);
+        }
         snapshot
     }
+}
+
+/// What comes of the first words of a talk.
+enum Answer {
+    /// Nothing is said to who has proven nothing.
+    Nothing,
+    Say(Admission),
+    /// People have to agree first.
+    Wait(Request),
 }
 
 /// Whose talk it is.
@@ -92,7 +115,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When there is no key, or its port is taken.
-    pub async fn open(created: &Created) -> Outcome<Self> {
+    pub async fn open(created: &Created, openness: Openness) -> Outcome<Self> {
         created.renew_keeper_if_due()?;
         created.renew_parts()?;
         let identity = created.giver()?;
@@ -107,7 +130,8 @@ impl Keeper {
         let (created, door) = (created.clone(), listener.counters());
         let ledger = Mutex::new((None, ledger));
         let started = clock::now().instant;
-        let desk = Desk { created, ledger, tally: Tally::default(), started, door };
+        let (tally, requests) = (Tally::default(), Requests::of(openness, started));
+        let desk = Desk { created, ledger, tally, requests, started, door };
         Ok(Self { listener, desk: Arc::new(desk) })
     }
 
@@ -134,8 +158,7 @@ impl Keeper {
                     };
                     let desk = Arc::clone(&self.desk);
                     let talk = async move {
-                        let ended = timeout(TALK_WITHIN, Arc::clone(&desk).talk(channel)).await;
-                        if !matches!(ended, Ok(Ok(()))) {
+                        if Arc::clone(&desk).talk(channel).await.is_err() {
                             Tally::count(&desk.tally.broken);
                         }
                     };
@@ -230,16 +253,23 @@ impl Desk {
     }
 
     async fn talk(self: Arc<Self>, mut channel: Channel) -> Outcome {
-        let Some(answer) = self.answer(&mut channel).await? else {
-            Tally::count(&self.tally.unproven);
-            return Ok(());
+        let answer = match in_time(TALK_WITHIN, self.answer(&mut channel)).await? {
+            Answer::Nothing => {
+                Tally::count(&self.tally.unproven);
+                return Ok(());
+            }
+            Answer::Say(answer) => answer,
+            Answer::Wait(request) => self.wait(&mut channel, request).await?,
         };
         Tally::count(match &answer {
             Admission::Welcome(_) => &self.tally.welcomed,
             _ => &self.tally.refused,
         });
         let Channel { inbox, outbox, .. } = channel;
-        outbox.send(answer.emit()).await.map_err(Failure::operation)?;
+        in_time(TALK_WITHIN, async {
+            outbox.send(answer.emit()).await.map_err(Failure::operation)
+        })
+        .await?;
         // What waits in it is sent, and then goodbye is said.
         drop(outbox);
         inbox.finish(FAREWELL).await;
@@ -247,16 +277,16 @@ impl Desk {
     }
 
     /// What is said to whoever has proven something; to others nothing.
-    async fn answer(self: &Arc<Self>, channel: &mut Channel) -> Outcome<Option<Admission>> {
+    async fn answer(self: &Arc<Self>, channel: &mut Channel) -> Outcome<Answer> {
         let (desk, peer, role) = (Arc::clone(self), channel.peer, channel.peer_role);
         match hear(channel).await? {
             // A stranger's word costs no look at the disk.
             Admission::Renew if self.ledger()?.member(peer).is_none() => {
-                Ok(Some(Admission::Refusal(Refusal::NoMember)))
+                Ok(Answer::Say(Admission::Refusal(Refusal::NoMember)))
             }
             Admission::Renew => {
                 let answer = spawn_blocking(move || desk.greet(peer));
-                answer.await.map(Some).map_err(Failure::operation)
+                answer.await.map(Answer::Say).map_err(Failure::operation)
             }
             Admission::Claim(id) => {
                 let known = self.ledger()?.key(id);
@@ -267,16 +297,121 @@ impl Desk {
                 let meeting = Meeting { keeper, joiner: peer, binding: channel.binding };
                 let proof = Admission::Proof(key.prove(Side::Keeper, &meeting));
                 channel.outbox.send(proof.emit()).await.map_err(Failure::operation)?;
-                let Admission::Proof(proof) = hear(channel).await? else { return Ok(None) };
+                let Admission::Proof(proof) = hear(channel).await? else {
+                    return Ok(Answer::Nothing);
+                };
                 if !key.is_proven(Side::Joiner, &meeting, &proof) || !is_known {
                     tracing::debug!(%peer, "a proof of no invitation");
-                    return Ok(None);
+                    return Ok(Answer::Nothing);
                 }
                 let answer = spawn_blocking(move || desk.admit(id, peer, role));
-                answer.await.map(Some).map_err(Failure::operation)
+                answer.await.map(Answer::Say).map_err(Failure::operation)
             }
-            _ => Ok(None),
+            Admission::Ask(ask) => self.offer(channel, ask).await,
+            _ => Ok(Answer::Nothing),
         }
+    }
+
+    /// What this network is, for somebody on its link who has no invitation, and what he asks.
+    async fn offer(&self, channel: &mut Channel, ask: Ask) -> Outcome<Answer> {
+        let refused = |reason| Ok(Answer::Say(Admission::Refusal(reason)));
+        if self.requests.is_none() || !is_on_link(channel.address) {
+            return refused(Refusal::Closed);
+        }
+        if channel.peer_role != Role::Node {
+            return refused(Refusal::OtherRole(Role::Node));
+        }
+        let offer = Offer {
+            network: self.created.folder.label().clone(),
+            domain: self.created.domain,
+            has_members: !self.ledger()?.is_alone(clock::now().unix_s()),
+            nonce: fresh_nonce().map_err(Failure::operation)?,
+        };
+        let said = Admission::Offer(offer.clone()).emit();
+        channel.outbox.send(said).await.map_err(Failure::operation)?;
+        let Admission::Reveal(nonce) = hear(channel).await? else { return Ok(Answer::Nothing) };
+        let joiner = channel.peer;
+        if !opens(&ask.commitment, joiner, &nonce) {
+            return Ok(Answer::Nothing);
+        }
+        let meeting = Meeting { keeper: self.created.keeper, joiner, binding: channel.binding };
+        Ok(Answer::Wait(Request {
+            name: joiner,
+            source: source_of(channel.address),
+            number: number(&meeting, &offer, &nonce, &ask.label),
+            wanted: ask.label,
+            agreed: false,
+        }))
+    }
+
+    /// Until people at both ends have agreed.
+    async fn wait(self: &Arc<Self>, channel: &mut Channel, request: Request) -> Outcome<Admission> {
+        let refused = |reason| Ok(Admission::Refusal(reason));
+        let Some(requests) = &self.requests else { return refused(Refusal::Closed) };
+        let Request { name, source, wanted, .. } = request.clone();
+        let ticket = requests.enter(request);
+        let mut late = pin!(sleep(ASK_WITHIN));
+        let mut agreed = false;
+        loop {
+            tokio::select! {
+                heard = hear(channel) => match heard? {
+                    Admission::Agree if !agreed => {
+                        agreed = true;
+                        ticket.agrees();
+                    }
+                    _ => return Err(Failure::operation_text("it makes no sense")),
+                },
+                () = sleep(LOOK_EVERY) => {}
+                () = &mut late => return refused(Refusal::NotLetIn),
+            }
+            if !ticket.is_there() {
+                return refused(Refusal::Busy);
+            }
+            let is_member = || Ok::<_, Failure>(self.ledger()?.member(name).is_some());
+            if !agreed || !(is_member()? || requests.lets_in(source, clock::now().instant)) {
+                continue;
+            }
+            let (desk, wanted) = (Arc::clone(self), wanted.clone());
+            let answer = spawn_blocking(move || desk.welcome_in(name, &wanted));
+            return answer.await.map_err(Failure::operation);
+        }
+    }
+
+    /// Greets whom somebody has let in, or who may come while the network is open.
+    fn welcome_in(&self, name: Name, wanted: &PublishedLabel) -> Admission {
+        let (network, now_s) = (self.created.folder.label(), clock::now().unix_s());
+        let member = Ledger::change(&self.created.folder, |ledger| {
+            ledger.let_in(name, wanted, network, now_s)
+        });
+        match member {
+            Ok(member) => {
+                tracing::info!(label = %member.label, "a member joined");
+                self.enter(&member.label, name);
+                self.greet(name)
+            }
+            Err(failure) => {
+                tracing::warn!(%failure, "nobody can join");
+                Admission::Refusal(Refusal::Failed)
+            }
+        }
+    }
+
+    /// Who asks, as `admitting` reads it.
+    fn tell_requests(&self, requests: &Requests) -> Value {
+        let now_s = clock::now().unix_s();
+        let ledger = self.ledger().unwrap_or_default();
+        let network = self.created.folder.label();
+        let all = requests.all().into_iter().filter(|it| ledger.member(it.name).is_none());
+        let tell = |it: Request| {
+            json!({
+                "name": it.name.to_string(),
+                "label": ledger.free(&it.wanted, network, now_s).as_str(),
+                "number": it.number.to_string(),
+                "address": it.source.to_string(),
+                "agreed": it.agreed,
+            })
+        };
+        all.map(tell).collect()
     }
 
     fn admit(&self, id: [u8; 8], name: Name, role: rhumb_wire::Role) -> Admission {
@@ -353,6 +488,21 @@ fn source_of(address: SocketAddr) -> IpAddr {
     }
 }
 
+/// Whether an address is a neighbour's: whoever speaks TCP from it has it.
+fn is_on_link(address: SocketAddr) -> bool {
+    let plain = SocketAddr::new(address.ip().to_canonical(), address.port());
+    let links = Links::read(Ipv6Addr::UNSPECIFIED.into());
+    links.is_ok_and(|links| match (plain, address) {
+        (SocketAddr::V6(_), SocketAddr::V6(v6)) => links.contains(&v6.into()),
+        _ => links.contains(&plain),
+    })
+}
+
+async fn in_time<T>(most: Duration, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let late = |_| Err(Failure::operation_text("it takes too long"));
+    timeout(most, work).await.unwrap_or_else(late)
+}
+
 async fn hear(channel: &mut Channel) -> Outcome<Admission> {
     let message = channel.inbox.next().await.map_err(Failure::operation)?;
     Admission::parse(&message).map_err(Failure::operation)
@@ -365,6 +515,8 @@ const STRANGERS: usize = 64;
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(60);
 /// A month, to fetch a key from where it lies.
 const WARN_WITHIN_S: u64 = 30 * 86_400;
+/// Until whom somebody let in is greeted.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Until the last word has arrived.
 const FAREWELL: Duration = Duration::from_secs(2);
 

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 
 use rhumb_wire::{Name, PublishedLabel};
 
+use super::Folder;
+use super::ledger::numbered;
 use crate::failure::{Failure, Outcome};
+use crate::names::book::Entry;
 use crate::names::{Book, Label, Origin};
 
 /// Whether a network can be called so here.
@@ -25,6 +28,22 @@ pub(super) fn check_network(network: &PublishedLabel, domain: Option<Name>) -> O
             "{network} stands for another name here: {other}; choose another label, or first: rhumb name remove {network}"
         ))),
     }
+}
+
+/// What a network can be called here that somebody calls `wanted`: so, or with a number behind it.
+///
+/// # Errors
+/// When the book, or where networks lie, cannot be read.
+pub(super) fn free_network(
+    wanted: &PublishedLabel,
+    domain: Option<Name>,
+) -> Outcome<PublishedLabel> {
+    let book = Book::read()?;
+    let there: Vec<Folder> = Folder::all()?;
+    Ok(numbered(wanted, |label| {
+        let is_other = |it: &Entry| it.label.as_str() == label.as_str() && Some(it.name) != domain;
+        there.iter().all(|folder| folder.label() != label) && !book.entries().any(is_other)
+    }))
 }
 
 /// Enters a network and its members, as far as the book has nothing else. Those that are not in

@@ -244,12 +244,7 @@ impl Ledger {
         self.invitations.retain(|it| it.not_after_s.saturating_add(KEPT_S) >= now_s);
         // Whoever is invited again has lost the first code: that one is worth nothing from now on.
         self.invitations.retain(|it| it.used_by.is_some() || it.label != *label);
-        if self.members.len() + self.open(now_s).count() >= Welcome::MAX_MEMBERS {
-            return Err(Failure::setup_text(format!(
-                "a network has up to {} members; remove some, or make a domain: rhumb domain create",
-                Welcome::MAX_MEMBERS
-            )));
-        }
+        self.check_room(now_s)?;
         let label = label.clone();
         self.invitations.push(Invited { key, label, rank, not_after_s, used_by: None });
         Ok(())
@@ -286,6 +281,58 @@ impl Ledger {
         self.has_told(name);
         self.add(label, name, rank, now_s);
         self.member(name).cloned().ok_or(Refusal::Failed)
+    }
+
+    /// Admits `name` to `network` by the word of whoever keeps it, and not by an invitation: as
+    /// `wanted`, or with a number behind it if that is somebody else's label.
+    ///
+    /// # Errors
+    /// When the network is full.
+    pub fn let_in(
+        &mut self,
+        name: Name,
+        wanted: &PublishedLabel,
+        network: &PublishedLabel,
+        now_s: u64,
+    ) -> Outcome<Member> {
+        if let Some(member) = self.member(name) {
+            return Ok(member.clone());
+        }
+        self.check_room(now_s)?;
+        let label = self.free(wanted, network, now_s);
+        self.has_told(name);
+        self.add(label, name, Rank::Member, now_s);
+        let member = self.members.last().expect("invariant: one was entered");
+        Ok(member.clone())
+    }
+
+    /// What somebody can be called in `network` who wants to be called `wanted`.
+    pub fn free(
+        &self,
+        wanted: &PublishedLabel,
+        network: &PublishedLabel,
+        now_s: u64,
+    ) -> PublishedLabel {
+        numbered(wanted, |label| {
+            label != network
+                && self.called(label).is_none()
+                && self.open(now_s).all(|invited| invited.label != *label)
+        })
+    }
+
+    /// Whether nobody but this host is in it, was, or is invited.
+    pub fn is_alone(&self, now_s: u64) -> bool {
+        self.members.len() <= 1 && self.removed.is_empty() && self.open(now_s).next().is_none()
+    }
+
+    fn check_room(&self, now_s: u64) -> Outcome {
+        if self.members.len() + self.open(now_s).count() < Welcome::MAX_MEMBERS {
+            return Ok(());
+        }
+        Err(Failure::setup_text(format!(
+            "a network has up to {} members; remove some, or make a domain: rhumb domain create",
+            Welcome::MAX_MEMBERS
+        )))
     }
 
     /// Who was removed, and of whom the RIB is to be told.
@@ -364,6 +411,24 @@ impl Ledger {
         let text = toml::to_string(&raw).expect("invariant: all of it is text and numbers");
         format!("{HEAD}{text}").into()
     }
+}
+
+/// The label, or the first of LABEL-2, LABEL-3 and so on, that is free.
+pub(super) fn numbered(
+    wanted: &PublishedLabel,
+    is_free: impl Fn(&PublishedLabel) -> bool,
+) -> PublishedLabel {
+    let mut number = 1u32;
+    let mut label = wanted.clone();
+    while !is_free(&label) {
+        number += 1;
+        let end = format!("-{number}");
+        let most = PublishedLabel::MAX_LEN - end.len();
+        let kept = &wanted.as_str()[..wanted.as_str().len().min(most)];
+        // What begins as a label and goes on with a number is one.
+        label = format!("{kept}{end}").parse().expect("invariant: letters, and a number");
+    }
+    label
 }
 
 fn failed(folder: &Folder, error: &io::Error) -> Failure {
@@ -463,6 +528,31 @@ mod tests {
         let later_s = NOW_S + 61 + KEPT_S;
         ledger.invite(key(), &label("new"), Rank::Member, later_s, later_s).unwrap();
         assert!(ledger.key(old).is_none());
+    }
+
+    #[test]
+    fn whoever_is_let_in_takes_no_label_that_stands_for_somebody() {
+        let (home, alice) = (label("home"), label("alice"));
+        let mut ledger = Ledger::default();
+        invite(&mut ledger, "alice-2", Rank::Member);
+        assert!(!ledger.is_alone(NOW_S), "somebody is invited");
+        ledger.add(alice.clone(), A, Rank::Member, NOW_S);
+        let second = ledger.let_in(B, &alice, &home, NOW_S).unwrap();
+        assert_eq!((second.label.as_str(), second.rank), ("alice-3", Rank::Member));
+        // As before, however often.
+        assert_eq!(ledger.let_in(B, &label("x"), &home, NOW_S).unwrap(), second);
+        assert_eq!(ledger.members().len(), 2);
+        let named = ledger.let_in(Name([3; 32]), &home, &home, NOW_S).unwrap();
+        assert_eq!(named.label.as_str(), "home-2", "the network is called so");
+        let long = label(&"a".repeat(PublishedLabel::MAX_LEN));
+        ledger.let_in(Name([4; 32]), &long, &home, NOW_S).unwrap();
+        let longer = ledger.let_in(Name([5; 32]), &long, &home, NOW_S).unwrap();
+        assert_eq!(longer.label.as_str(), format!("{}-2", "a".repeat(30)));
+        // A network has an end, whoever asks.
+        while ledger.members.len() < Welcome::MAX_MEMBERS {
+            ledger.add(label("m"), Name([0; 32]), Rank::Member, 1);
+        }
+        assert!(ledger.let_in(Name([6; 32]), &label("late"), &home, NOW_S).is_err());
     }
 
     #[test]

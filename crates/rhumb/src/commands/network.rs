@@ -1,5 +1,6 @@
 //! `rhumb network`: a network that is made by one command, run by one, and joined by a code.
 
+mod admit;
 mod create;
 mod invite;
 mod parts;
@@ -10,6 +11,7 @@ mod show;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::cli::{NetworkArguments, NetworkCommand};
@@ -17,12 +19,13 @@ use rhumb_daemon::daemon::{self, Control};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::lifetime::Lifetime;
 use rhumb_daemon::network::keeping::{Gauge, Keeper};
-use rhumb_daemon::network::{Created, Folder};
+use rhumb_daemon::network::{Created, Folder, Openness};
 use rhumb_daemon::output::Form;
 use rhumb_wire::PublishedLabel;
 use tokio::sync::Notify;
 
 pub(crate) use parts::Passed;
+pub(crate) use run::{parts, until_told};
 
 /// Runs the command. `passed` is what parts are told that are processes of their own.
 pub(crate) fn run(
@@ -40,19 +43,29 @@ pub(crate) fn run(
         Some(NetworkCommand::Remove { member, network }) => {
             remove::run(member, network.as_ref(), form)
         }
-        Some(NetworkCommand::Keep { network }) => keep(network, with_parent, form),
+        Some(NetworkCommand::Admit { number, network }) => {
+            admit::run(&number.concat(), network.as_ref(), form)
+        }
+        Some(NetworkCommand::Keep { network, asked, open_s }) => {
+            let openness = match (asked, open_s) {
+                (false, _) => Openness::Invited,
+                (true, None) => Openness::Asked,
+                (true, Some(time)) => Openness::OpenFor(Duration::from_secs(*time)),
+            };
+            keep(network, openness, with_parent, form)
+        }
     }
 }
 
 /// The keeper, until it is told to end.
-fn keep(network: &PublishedLabel, with_parent: bool, form: Form) -> Outcome {
+fn keep(network: &PublishedLabel, openness: Openness, with_parent: bool, form: Form) -> Outcome {
     let created = kept_here(Some(network))?;
     // Its signals and its parent are looked after beside it.
     let control = daemon::take_control(Some(&Admin::Usual), &format!("keeper-{network}"), false)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::operation)?.block_on(async {
         let mut lifetime = Lifetime::begin(with_parent)?;
-        let keeper = Keeper::open(&created).await?;
+        let keeper = Keeper::open(&created, openness).await?;
         let told = answer_status(control, keeper.gauge())?;
         form.print(&run::Ready::of_keeper(&created));
         tokio::select! {

@@ -6,7 +6,10 @@
 //! 1. What the file asks for is checked and opened ([`Opened`]), and then privileges are given up.
 //! 2. The node joins, and everything begins.
 
+mod lan;
+mod people;
 mod requests;
+mod telling;
 
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
@@ -16,8 +19,8 @@ use std::sync::Arc;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::belonging::Belonging;
-use rhumb_daemon::cli::CalledPort;
-use rhumb_daemon::config::{Allowed, Brought, UpSettings};
+use rhumb_daemon::cli::{CalledPort, UpArguments};
+use rhumb_daemon::config::{Allowed, Brought, ConfigFile, UpSettings, WayUp};
 use rhumb_daemon::daemon::{self, Snapshot};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
@@ -43,10 +46,27 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::network::Passed;
+use people::People;
 use requests::Means;
 
-/// Runs the command.
-pub(crate) fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Outcome {
+/// Runs the command: by settings, or by a network of the LAN.
+pub(crate) fn start(
+    arguments: &UpArguments,
+    file: &ConfigFile,
+    passed: &Passed<'_>,
+    with_parent: bool,
+    form: Form,
+) -> Outcome {
+    let people = People::at_terminal(with_parent);
+    match file.way_up(arguments, people.is_some())? {
+        WayUp::Usual => run(file.up(arguments)?, with_parent, form),
+        way => lan::Lan { arguments, file, passed, with_parent, form, people }.run(way),
+    }
+}
+
+/// Runs the node, and what the settings have it do.
+fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Outcome {
     let (path, identity) = own(&mut settings)?;
     let ad_certs = offer::ad_certs(&settings.ad_certs, &settings.node, identity.name())?;
     for offered in &settings.serve {

@@ -52,7 +52,8 @@ pub(super) fn look(subject: &Subject, findings: &mut Findings) -> Option<Told> {
                 &keeper,
                 failure,
                 &format!(
-                    "does `rhumb network run` go on there, of the same version, and is TCP port {} let in? Members go on without it until their memberships end",
+                    "does `{}` go on there, of the same version, and is TCP port {} let in? Members go on without it until their memberships end",
+                    if joined.is_lan { "rhumb up" } else { "rhumb network run" },
                     joined.keeper.1
                 ),
             );

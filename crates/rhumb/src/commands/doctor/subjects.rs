@@ -78,7 +78,7 @@ pub(super) fn gather(
     if subjects.is_empty() {
         findings.not_tried(
             &Look::at("router"),
-            "neither a network nor the file names one: rhumb join CODE joins a network; rhumb doctor --router ADDR looks at a router",
+            "neither a network nor the file names one: rhumb up finds or makes a network on this LAN, rhumb join CODE joins one elsewhere; rhumb doctor --router ADDR looks at a router",
         );
     }
     Ok(subjects)

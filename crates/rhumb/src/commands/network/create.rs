@@ -15,6 +15,7 @@ pub(super) fn run(arguments: &NetworkCreateArguments, form: Form) -> Outcome {
         host: arguments.address.clone(),
         port: arguments.port,
         own: arguments.own.clone(),
+        is_lan: false,
     };
     let (created, joined) = making.make()?;
     form.print(&Report { created, joined });

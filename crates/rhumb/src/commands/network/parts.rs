@@ -5,6 +5,7 @@
 //! [`rhumb_daemon::lifetime`]), so that none outlives us even when we are killed.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -27,8 +28,36 @@ pub(crate) struct Passed<'a> {
     pub(crate) clock_offset_s: i64,
 }
 
+impl Passed<'_> {
+    /// What all go by, as options.
+    fn log_and_clock(&self) -> Vec<OsString> {
+        let mut options: Vec<OsString> = Vec::new();
+        if let Some(log) = self.log {
+            options.extend(["--log".into(), log.into()]);
+        }
+        if self.clock_offset_s != 0 {
+            options.push(format!("--clock-offset-s={}", self.clock_offset_s).into());
+        }
+        options
+    }
+
+    /// Goes on as `rhumb ARGUMENTS`, in the place of this process: one that has done something else
+    /// has threads, and privileges are given up by a process of one.
+    pub(crate) fn go_on_as(&self, arguments: Vec<OsString>) -> Failure {
+        let program = match std::env::current_exe() {
+            Ok(program) => program,
+            Err(error) => return Failure::operation(error),
+        };
+        let mut command = std::process::Command::new(program);
+        if let Some(config) = self.config {
+            command.arg("--config").arg(config);
+        }
+        Failure::operation(command.args(self.log_and_clock()).args(arguments).exec())
+    }
+}
+
 /// One part, and how it is started.
-pub(super) struct Part {
+pub(crate) struct Part {
     pub(super) label: &'static str,
     arguments: Vec<OsString>,
 }
@@ -45,12 +74,7 @@ impl Part {
         if let Some(config) = config {
             all.extend(["--config".into(), config.into()]);
         }
-        if let Some(log) = passed.log {
-            all.extend(["--log".into(), log.into()]);
-        }
-        if passed.clock_offset_s != 0 {
-            all.push(format!("--clock-offset-s={}", passed.clock_offset_s).into());
-        }
+        all.extend(passed.log_and_clock());
         all.extend(arguments);
         Self { label, arguments: all }
     }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use rhumb_daemon::failure::Outcome;
-use rhumb_daemon::network::{Created, Joined, Part as Kind, resolve};
+use rhumb_daemon::network::{Created, Joined, Openness, Part as Kind, resolve};
 use rhumb_trust::invitation::Host;
 use rhumb_wire::Name;
 
@@ -53,15 +53,26 @@ pub(super) fn joined_router(
 }
 
 /// Who lets hosts join.
-pub(super) fn keeper(created: &Created, passed: &Passed<'_>) -> Part {
+pub(super) fn keeper(created: &Created, passed: &Passed<'_>, openness: Openness) -> Part {
     let arguments = ["network", "keep", created.folder.label().as_str()];
-    alone("keeper", passed, arguments.map(OsString::from).into())
+    let mut arguments: Vec<OsString> = arguments.map(OsString::from).into();
+    match openness {
+        Openness::Invited => {}
+        Openness::Asked => arguments.push("--asked".into()),
+        Openness::OpenFor(time) => {
+            arguments.extend(["--asked", "--open-s"].map(OsString::from));
+            arguments.push(time.as_secs().to_string().into());
+        }
+    }
+    alone("keeper", passed, arguments)
 }
 
-/// This host's own node, which goes by its user's settings.
-pub(super) fn node(created: &Created, passed: &Passed<'_>) -> Part {
-    let arguments = ["up", "--network", created.folder.label().as_str()];
-    Part::new("node", passed, passed.config, arguments.map(OsString::from).into())
+/// This host's own node, which goes by its user's settings, and by `more`.
+pub(super) fn node(created: &Created, passed: &Passed<'_>, more: Vec<OsString>) -> Part {
+    let arguments = ["up", "--node-only", "--network", created.folder.label().as_str()];
+    let mut arguments: Vec<OsString> = arguments.map(OsString::from).into();
+    arguments.extend(more);
+    Part::new("node", passed, passed.config, arguments)
 }
 
 /// What differs between routers.

@@ -2,6 +2,7 @@
 //! RIB, router and keeper have to start; this host's own node is started beside them, and tried
 //! again if it cannot. At a host that has joined as a router it is the router.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use rhumb_daemon::cli::NetworkRunArguments;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::lifetime::Lifetime;
-use rhumb_daemon::network::{Created, DEFAULT_PORT, Folder, Joined, Part as Kind, Rank, renewal};
+use rhumb_daemon::network::{
+    Created, DEFAULT_PORT, Folder, Joined, Openness, Part as Kind, Rank, renewal,
+};
 use rhumb_daemon::output::Form;
 use rhumb_trust::invitation::Host;
 use rhumb_wire::{PublishedLabel, Role};
@@ -36,17 +39,32 @@ pub(super) fn run(
         ));
     }
     let created = super::kept_here(arguments.network.as_ref())?;
-    let needed = vec![
-        plan::rib(&created, passed),
-        plan::router(&created, passed)?,
-        plan::keeper(&created, passed),
-    ];
     let is_member = Joined::find(&created.folder)?.is_some();
-    let node = (is_member && !arguments.no_node).then(|| plan::node(&created, passed));
+    let node = (is_member && !arguments.no_node).then(Vec::new);
+    let parts = parts(&created, passed, Openness::Invited, node)?;
     let ready = |has_node| Ready::of_all(&created, has_node);
-    let for_ever = std::future::pending();
-    until_told(with_parent, (needed, node), for_ever, |has_node| form.print(&ready(has_node)))
+    let for_ever = std::future::pending::<Outcome>();
+    until_told(with_parent, parts, for_ever, |has_node| form.print(&ready(has_node))).map(drop)
 }
+
+/// What runs at its keeper's host: what is needed, and a node of its own, if it is to have one, with
+/// these options.
+pub(crate) fn parts(
+    created: &Created,
+    passed: &Passed<'_>,
+    openness: Openness,
+    node: Option<Vec<OsString>>,
+) -> Outcome<Parts> {
+    let needed = vec![
+        plan::rib(created, passed),
+        plan::router(created, passed)?,
+        plan::keeper(created, passed, openness),
+    ];
+    Ok((needed, node.map(|more| plan::node(created, passed, more))))
+}
+
+/// What has to start, and the node, which may fail to.
+pub(crate) type Parts = (Vec<Part>, Option<Part>);
 
 /// Runs the router that this host has joined as, and sees to it that it stays a member.
 fn carry(
@@ -64,7 +82,8 @@ fn carry(
     let ready = Carries { network, host, port };
     // What the router's sessions are is for the router to know: the keeper is asked by the clock.
     let membership = renewal::renew(identity, joined.clone(), Arc::default());
-    until_told(with_parent, (vec![router], None), membership, |_| form.print(&ready))
+    let membership = async { Err::<(), _>(membership.await) };
+    until_told(with_parent, (vec![router], None), membership, |_| form.print(&ready)).map(drop)
 }
 
 /// The network that this host has joined as a router, if it is that which is meant.
@@ -77,14 +96,14 @@ fn joined_as_router(label: Option<&PublishedLabel>) -> Outcome<Option<Joined>> {
     Ok(if all.len() == 1 { all.pop() } else { None })
 }
 
-/// Starts all parts, says so, and keeps them until this process is told to end, or what is beside
-/// them says why it has to.
-fn until_told(
+/// Starts all parts, says so, and keeps them until this process is told to end, which gives nothing,
+/// or what is beside them ends. None of them runs any more then.
+pub(crate) fn until_told<T>(
     with_parent: bool,
-    (needed, node): (Vec<Part>, Option<Part>),
-    beside: impl Future<Output = Failure>,
+    (needed, node): Parts,
+    beside: impl Future<Output = Outcome<T>>,
     say: impl FnOnce(bool),
-) -> Outcome {
+) -> Outcome<Option<T>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::operation)?.block_on(async {
         let mut lifetime = Lifetime::begin(with_parent)?;
@@ -95,12 +114,12 @@ fn until_told(
             say(has_node);
             tokio::select! {
                 failure = first_failure(&mut parts) => Err(failure),
-                failure = beside => Err(failure),
+                ended = beside => ended.map(Some),
             }
         };
         let outcome = tokio::select! {
             outcome = work => outcome,
-            _ = lifetime.end() => Ok(()),
+            _ = lifetime.end() => Ok(None),
         };
         // Who listens is told; whoever has ended already need not be.
         let _ = stop.send(true);

@@ -1,0 +1,470 @@
+//! `rhumb up` on machines of one LAN, each a network namespace on one bridge: they find each other
+//! with no file and no name by hand, and nobody comes in, or is led elsewhere, unseen.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rhumb_channel::{Channel, Credentials, Protocol, connect_to_anybody};
+use rhumb_trust::Identity;
+use rhumb_trust::comparison::Opening;
+use rhumb_wire::Role;
+use rhumb_wire::admission::{Admission, Ask, Offer, Refusal};
+use serde_json::{Value, json};
+
+use crate::harness::{Place, Run, Running};
+use crate::hosts::{host, wait_for};
+use crate::namespaces::Namespace;
+use crate::pages::{commands, page as page_of};
+use crate::terminal::Terminal;
+
+/// A machine.
+struct Machine {
+    namespace: Namespace,
+    place: Place,
+}
+
+impl Machine {
+    fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(self.place.command_in(self.namespace.id(), arguments).output().unwrap())
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        self.place.start_in(self.namespace.id(), arguments)
+    }
+
+    /// A shell in a terminal, in which somebody sits, of a machine that is called so.
+    fn sit(&self, name: &str) -> Option<Terminal> {
+        let net = format!("--net=/proc/{}/ns/net", self.namespace.id());
+        let inside = format!(
+            "echo {name} > /proc/sys/kernel/hostname; PATH=\"$(dirname \"$RHUMB\"):$PATH\" PS1='{name} $ ' exec sh -i"
+        );
+        self.place.write("inside.sh", &inside);
+        let line = format!("exec nsenter {net} unshare --uts sh inside.sh");
+        let terminal = Terminal::open(&self.place, 120, 50, &line)?;
+        terminal.wait_for_words(&format!("{name} $"));
+        Some(terminal)
+    }
+
+    /// A command of a shell, as a page has it.
+    fn shell(&self, line: &str) -> Command {
+        let mut command = self.place.command_in(self.namespace.id(), &[""; 0]);
+        let program = env!("CARGO_BIN_EXE_rhumb");
+        let folder = std::path::Path::new(program).parent().unwrap().display().to_string();
+        let mut shell = Command::new("nsenter");
+        shell.arg(command.get_args().next().unwrap()).args(["sh", "-c", line]);
+        shell
+            .current_dir(self.place.folder())
+            .envs(command.get_envs().filter_map(|(key, it)| Some((key, it?))));
+        shell.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
+        command = shell;
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn reaches(&self, label: &str) -> bool {
+        self.run(&["ping", label, "--count", "1"]).code == 0
+    }
+
+    /// The networks that it is in: what each is called, and whether it is kept there.
+    fn networks(&self) -> Vec<(String, bool)> {
+        let listed = self.run(&["--json", "network"]);
+        let lines = listed.output.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
+        lines
+            .map(|it| (it["network"].as_str().unwrap().to_owned(), it["kept_here"] == true))
+            .collect()
+    }
+
+    fn members(&self) -> Vec<String> {
+        let shown = self.run(&["--json", "network", "show"]);
+        let lines = shown.output.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
+        lines.map(|it| it["label"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn address(&self, ip: &str) {
+        self.namespace.run(&format!("ip address flush dev eth; ip address add {ip}/24 dev eth"));
+    }
+}
+
+/// A bridge, and machines at 10.9.0.1, 10.9.0.2 and so on.
+fn lan<const N: usize>() -> Option<(Namespace, [Machine; N])> {
+    let switch = Namespace::new()?;
+    let mut machines = Vec::new();
+    for _ in 0..N {
+        machines.push(Machine { namespace: Namespace::new()?, place: host() });
+    }
+    switch.bridge(&machines.iter().map(|it| &it.namespace).collect::<Vec<_>>());
+    for (index, machine) in machines.iter().enumerate() {
+        machine.address(&format!("10.9.0.{}", index + 1));
+    }
+    machines.try_into().ok().map(|machines| (switch, machines))
+}
+
+/// What it says until it says what is asked for.
+#[track_caller]
+fn until(running: &mut Running, is_it: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let told = running.next_object();
+        if is_it(&told) {
+            return told;
+        }
+    }
+}
+
+fn is_role(role: &'static str) -> impl Fn(&Value) -> bool {
+    move |told| told["role"] == role
+}
+
+fn is_told(what: &'static str) -> impl Fn(&Value) -> bool {
+    move |told| told["told"] == what
+}
+
+/// A web server in a namespace; it ends with this.
+struct Web(Child);
+
+impl Web {
+    fn start(machine: &Machine, page: &str) -> Self {
+        std::fs::create_dir_all(machine.place.path("web")).unwrap();
+        machine.place.write("web/index.html", page);
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", machine.namespace.id()));
+        command.args(["python3", "-m", "http.server", "80", "--bind", "127.0.0.1"]);
+        command.args(["-d", machine.place.path("web").to_str().unwrap()]);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The page that `machine` gets from `label`, by the proxy of its node.
+fn page(machine: &Machine, proxy: &Value, label: &str) -> String {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{}/ns/net", machine.namespace.id()));
+    let proxy = format!("socks5h://{}", proxy["local"].as_str().unwrap());
+    command.args(["curl", "--silent", "--max-time", "10", "--proxy", &proxy]);
+    let output = command.arg(format!("http://{label}.rhumb.internal/")).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn two_machines_see_each_other_by_one_command_each() {
+    let Some((_switch, [kitchen, desk])) = lan::<2>() else { return };
+    let mut first = kitchen.start(&["up", "--trust-lan", "--as", "kitchen"]);
+    let ready = until(&mut first, is_role("network"));
+    assert_eq!((&ready["network"], &ready["node"]), (&json!("kitchen-lan"), &json!(true)));
+    let mut second = desk.start(&["up", "--trust-lan", "--as", "desk"]);
+    let joined = until(&mut second, is_told("joined"));
+    assert_eq!(joined["fingerprint"], ready["fingerprint"], "{joined}");
+    let proxy = until(&mut second, is_role("proxy"));
+    let node = until(&mut second, is_role("node"));
+    assert_eq!(node["network"], "desk in kitchen-lan");
+    assert_eq!(until(&mut first, is_told("came"))["label"], "desk");
+    assert!(desk.reaches("kitchen"));
+    wait_for("the other way", || kitchen.reaches("desk"));
+    // A page over names, both ways; the proxy of a node that is a part has said where only there.
+    let _web = Web::start(&kitchen, "in the kitchen");
+    let mut server = kitchen.start(&["serve", "80", "--allow-domain", "kitchen-lan"]);
+    server.next_object();
+    wait_for("a page", || page(&desk, &proxy, "kitchen") == "in the kitchen");
+    let _web = Web::start(&desk, "on the desk");
+    let mut server = desk.start(&["serve", "80", "--allow-domain", "kitchen-lan"]);
+    server.next_object();
+    let mut forward = kitchen.start(&["forward", "127.0.0.1:8080", "desk:80"]);
+    forward.next_object();
+    wait_for("a page the other way", || {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", kitchen.namespace.id()));
+        let got = command.args(["curl", "--silent", "http://127.0.0.1:8080/"]).output().unwrap();
+        got.stdout == b"on the desk"
+    });
+    // Nothing is wrong, and everybody's files are as with a network by invitation.
+    let doctor = desk.run(&["doctor"]);
+    assert!(doctor.output.contains("\nnothing is wrong\n"), "{}", doctor.output);
+    assert_eq!(kitchen.members(), ["desk", "kitchen"]);
+    assert_eq!(desk.networks(), [("kitchen-lan".to_owned(), false)]);
+    // Its host starts again, at another address: the member finds it, and so does one that starts.
+    assert_eq!(first.signal("TERM"), 0);
+    kitchen.address("10.9.0.77");
+    let mut first = kitchen.start(&["up"]);
+    assert_eq!(until(&mut first, is_role("network"))["host"], "10.9.0.77");
+    wait_for("it is found again", || desk.reaches("kitchen"));
+    assert_eq!(second.signal("TERM"), 0);
+    let mut second = desk.start(&["up"]);
+    until(&mut second, is_role("node"));
+    assert!(desk.reaches("kitchen"));
+    let listed = desk.run(&["network"]).output;
+    assert!(listed.contains("10.9.0.77"), "{listed}");
+    kitchen.run(&["up"]).is_refused_with(&["kitchen-lan runs here already"]);
+}
+
+/// Types a line.
+fn types(terminal: &Terminal, line: &str) {
+    terminal.press(&[line.trim(), "Enter"]);
+}
+
+#[test]
+fn people_compare_a_number_and_say_yes_on_both_screens() {
+    let page = page_of("docs/lan.md");
+    let all = commands(&page, "# Two machines of one LAN", "## Without anybody");
+    let [first_up, second_up, ping, serve, curl] = all[..] else { panic!("{all:?}") };
+    let Some((_switch, [kitchen, desk])) = lan::<2>() else { return };
+    // Without the file that others of these tests have.
+    for machine in [&kitchen, &desk] {
+        std::fs::remove_file(machine.place.path("rhumb.toml")).unwrap();
+    }
+    let third = Machine { namespace: Namespace::new().unwrap(), place: host() };
+    kitchen.namespace.wire("wire", &third.namespace, "eth");
+    kitchen.namespace.run("ip address add 10.8.0.1/24 dev wire");
+    third.address("10.8.0.3");
+    let (Some(at_kitchen), Some(at_desk)) = (kitchen.sit("kitchen"), desk.sit("desk")) else {
+        return;
+    };
+    let begin = Instant::now();
+    types(&at_kitchen, first_up);
+    at_kitchen.wait_for_words("nobody comes in before somebody here has let him in");
+    types(&at_desk, second_up);
+    let shown = at_desk.wait_for_words("is it the same? [y/N]");
+    let number = shown.lines().find(|it| it.starts_with("    ")).unwrap().trim().to_owned();
+    let asked = at_kitchen.wait_for_words("desk, at 10.9.0.2, asks to be let in");
+    assert!(asked.contains(&number), "{number}: {asked}");
+    // One yes is not enough, whichever it is.
+    types(&at_kitchen, "y");
+    at_kitchen.wait_for_words("desk comes in as soon as somebody presses y there, too");
+    assert_eq!(kitchen.members(), ["kitchen"]);
+    types(&at_desk, "y");
+    at_desk.wait_for_words("ready: this host is");
+    let pinged = desk.shell(ping).output().unwrap();
+    println!("from the first `rhumb up` to the first answer: {:?}", begin.elapsed());
+    assert!(pinged.status.success(), "{pinged:?}");
+    at_kitchen.wait_for_words("desk is in the network now, which has 2 members");
+    wait_for("the other way", || kitchen.reaches("desk"));
+    let _web = Web::start(&kitchen, "in the kitchen");
+    let mut serving = kitchen.shell(serve);
+    let _serving = Web(serving.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("a page", || desk.shell(curl).output().unwrap().stdout == b"in the kitchen");
+    println!("from the first `rhumb up` to the first page: {:?}", begin.elapsed());
+
+    // A machine of the same name gets a number, which is told before anybody says yes. Who does not
+    // see the same number says no, and is in nothing.
+    let Some(at_third) = third.sit("kitchen") else { return };
+    types(&at_third, "rhumb up");
+    at_third.wait_for_words("is it the same? [y/N]");
+    at_kitchen.wait_for_words("kitchen-2, at 10.8.0.3, asks to be let in");
+    types(&at_third, "n");
+    at_third.wait_for_words("nothing was joined, and nothing was written");
+    at_kitchen.wait_for_words("kitchen-2 asks no longer");
+    assert_eq!(kitchen.members(), ["desk", "kitchen"]);
+    assert!(third.networks().is_empty());
+}
+
+#[test]
+fn nobody_comes_into_a_network_that_is_there_by_asking_alone() {
+    let Some((_switch, [kitchen, desk])) = lan::<2>() else { return };
+    // Nobody sits there, and nobody has said that the LAN is trusted.
+    let mut keeping = kitchen.start(&["up", "--lan", "--as", "kitchen"]);
+    until(&mut keeping, is_role("network"));
+    desk.run(&["up", "--lan"]).is_refused_with(&[
+        "kitchen-lan",
+        "10.9.0.1",
+        "--trust-lan",
+        "rhumb join",
+    ]);
+    assert!(desk.networks().is_empty());
+    let mut asking = desk.start(&["up", "--trust-lan", "--as", "desk"]);
+    let number = until(&mut asking, is_told("compare"))["number"].as_str().unwrap().to_owned();
+    let asks = || kitchen.run(&["--json", "network", "admit"]).output;
+    wait_for("it is seen", || asks().contains(&number) && asks().contains("10.9.0.2"));
+    let other = if number.starts_with('1') { "200 000" } else { "100 000" };
+    kitchen.run(&["network", "admit", other]).is_refused_with(&["nobody asks", "in between"]);
+    assert_eq!(kitchen.members(), ["kitchen"]);
+    // Whoever leaves asks no longer.
+    assert_eq!(asking.signal("TERM"), -1);
+    wait_for("it is gone", || asks().is_empty());
+    kitchen.run(&["network", "admit", &number]).is_refused_with(&["nobody asks"]);
+    // Again, and somebody lets it in who sees the same number, by another way than the network.
+    let mut asking = desk.start(&["up", "--trust-lan", "--as", "desk"]);
+    let number = until(&mut asking, is_told("compare"))["number"].as_str().unwrap().to_owned();
+    wait_for("it is seen", || asks().contains(&number));
+    let admitted = kitchen.run(&["--json", "network", "admit", &number]);
+    assert_eq!(admitted.object()["let_in"], "desk", "{}", admitted.errors);
+    until(&mut asking, is_role("node"));
+    assert!(desk.reaches("kitchen"));
+    // A network by invitation takes nobody so.
+    let keeper = crate::hosts::Keeper::create("home");
+    let _running = keeper.run();
+    keeper.place.run(&["network", "admit"]).is_refused_with(&["rhumb network invite home"]);
+}
+
+#[test]
+fn of_two_that_are_made_at_one_time_one_gives_way() {
+    let Some((_switch, [one, two])) = lan::<2>() else { return };
+    let mut first = one.start(&["up", "--trust-lan", "--as", "one"]);
+    let mut second = two.start(&["up", "--trust-lan", "--as", "two"]);
+    until(&mut first, is_role("network"));
+    until(&mut second, is_role("network"));
+    wait_for("they are in one network", || {
+        let all = [one.networks(), two.networks()].concat();
+        all.len() == 2 && all[0].0 == all[1].0 && all.iter().filter(|it| it.1).count() == 1
+    });
+    wait_for("one reaches two", || one.reaches("two"));
+    wait_for("two reaches one", || two.reaches("one"));
+    // What gave way has left nothing, not even in the book of names.
+    let (kept, gone) = match one.networks()[0].0.as_str() {
+        "one-lan" => (&two, "two-lan"),
+        _ => (&one, "one-lan"),
+    };
+    let names = kept.run(&["name"]).output;
+    assert!(!names.contains(gone), "{names}");
+}
+
+#[test]
+fn of_several_networks_none_is_joined_that_nobody_chose() {
+    let Some((switch, [one, two, guest])) = lan::<3>() else { return };
+    // Each is made while the other is not seen.
+    switch.run("ip link set port1 down");
+    let mut first = one.start(&["up", "--lan", "--as", "one"]);
+    let ready = until(&mut first, is_role("network"));
+    switch.run("ip link set port0 down; ip link set port1 up");
+    let mut second = two.start(&["up", "--lan", "--as", "two"]);
+    until(&mut second, is_role("network"));
+    switch.run("ip link set port0 up");
+    // Both are told.
+    until(&mut first, is_told("another"));
+    assert_eq!(until(&mut second, is_told("another"))["network"], "one-lan");
+    let trusting = ["up", "--trust-lan", "--as", "guest"];
+    guest.run(&trusting).is_refused_with(&["several networks", "one-lan", "two-lan", "--lan"]);
+    assert!(guest.networks().is_empty());
+    let elsewhere = [&trusting[..], &["--lan", "sea"]].concat();
+    guest.run(&elsewhere).is_refused_with(&["no network that is called sea"]);
+    let fingerprint = ready["fingerprint"].as_str().unwrap();
+    let mut joining = guest.start(&[&trusting[..], &["--lan", fingerprint]].concat());
+    let number = until(&mut joining, is_told("compare"))["number"].as_str().unwrap().to_owned();
+    wait_for("it is let in", || one.run(&["network", "admit", &number]).code == 0);
+    until(&mut joining, is_role("node"));
+    // From now on it asks nobody: it is in one, whoever else answers.
+    assert_eq!(joining.signal("TERM"), 0);
+    let mut again = guest.start(&["up", "--trust-lan"]);
+    assert_eq!(until(&mut again, is_role("node"))["network"], "guest in one-lan");
+    assert!(guest.reaches("one"));
+    assert_eq!(guest.networks(), [("one-lan".to_owned(), false)]);
+}
+
+#[test]
+fn a_lan_that_lets_nothing_pass_is_told_with_what_to_do() {
+    let Some((switch, [one, two])) = lan::<2>() else { return };
+    two.namespace.run("ip address flush dev eth");
+    two.run(&["up", "--trust-lan"]).is_refused_with(&["no IPv4 address", "rhumb join CODE"]);
+    two.address("10.9.0.2");
+    // As on a Wi-Fi for guests, where hosts do not see each other.
+    switch.run("bridge link set dev port0 isolated on; bridge link set dev port1 isolated on");
+    let mut first = one.start(&["up", "--trust-lan", "--as", "one"]);
+    until(&mut first, is_role("network"));
+    let Some(terminal) = two.sit("two") else { return };
+    types(&terminal, "rhumb up");
+    terminal.wait_for_words("something keeps broadcasts or UDP");
+    terminal.wait_for_words("rhumb network invite two-lan --as LABEL");
+}
+
+#[test]
+fn what_strangers_say_out_of_turn_lets_nobody_in_and_a_crowd_has_few_places() {
+    if std::env::var(STRANGER).is_ok() {
+        return runtime().block_on(be_strangers());
+    }
+    let Some((_switch, [kitchen, desk])) = lan::<2>() else { return };
+    let mut keeping = kitchen.start(&["up", "--lan", "--as", "kitchen"]);
+    until(&mut keeping, is_role("network"));
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{}/ns/net", desk.namespace.id()));
+    command.arg(std::env::current_exe().unwrap()).args(["--exact", STRANGER_TEST, "--nocapture"]);
+    let output = command.env(STRANGER, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
+    assert_eq!(kitchen.members(), ["kitchen"]);
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A channel to the keeper, and what it says first to `identity`.
+async fn asked(identity: &Identity, opening: &Opening) -> (Channel, Option<Admission>) {
+    let credentials = Credentials::new(identity).unwrap();
+    let keeper = "10.9.0.1:7462".parse().unwrap();
+    let mut channel = connect_to_anybody(&credentials, keeper, &PROTOCOL).await.unwrap();
+    let (commitment, label) = (opening.commitment(identity.name()), "kitchen".parse().unwrap());
+    say(&channel, Admission::Ask(Ask { commitment, label })).await;
+    let answer = hear(&mut channel).await;
+    (channel, answer)
+}
+
+async fn offered(identity: &Identity, opening: &Opening) -> (Channel, Offer) {
+    match asked(identity, opening).await {
+        (channel, Some(Admission::Offer(offer))) => (channel, offer),
+        (_, other) => panic!("{other:?}"),
+    }
+}
+
+async fn say(channel: &Channel, message: Admission) {
+    let _ = channel.outbox.send(message.emit()).await;
+}
+
+async fn hear(channel: &mut Channel) -> Option<Admission> {
+    let message = channel.inbox.next().await.ok()?;
+    Some(Admission::parse(&message).unwrap())
+}
+
+/// What a process in the namespace of a stranger does.
+async fn be_strangers() {
+    let identity = || Identity::generate(Role::Node, 1).unwrap();
+    let opening = Opening::generate().unwrap();
+    let stranger = identity();
+    // Another nonce than was committed to: of that the number could be chosen.
+    let (mut channel, offer) = offered(&stranger, &opening).await;
+    assert_eq!(offer.network.as_str(), "kitchen-lan");
+    say(&channel, Admission::Reveal([7; 32])).await;
+    assert_eq!(hear(&mut channel).await, None);
+    // Agreed before anything was shown, or instead of that.
+    let (mut channel, _) = offered(&stranger, &opening).await;
+    say(&channel, Admission::Agree).await;
+    assert_eq!(hear(&mut channel).await, None);
+    // A router's key is not for this, and a member's question is answered by what is so.
+    let router = Identity::generate(Role::Router, 1).unwrap();
+    let (_, answer) = asked(&router, &opening).await;
+    assert_eq!(answer, Some(Admission::Refusal(Refusal::OtherRole(Role::Node))));
+    // A crowd: all agree at once, and wait for somebody who lets them in.
+    let mut waiting = Vec::new();
+    for _ in 0..12 {
+        let opening = Opening::generate().unwrap();
+        let (channel, _) = offered(&identity(), &opening).await;
+        say(&channel, Admission::Reveal(opening.nonce())).await;
+        say(&channel, Admission::Agree).await;
+        waiting.push(channel);
+    }
+    // The first four have made room for the last eight, who wait on.
+    for channel in &mut waiting[..4] {
+        assert_eq!(hear(channel).await, Some(Admission::Refusal(Refusal::Busy)));
+    }
+    for channel in &mut waiting[4..] {
+        let heard = tokio::time::timeout(Duration::from_millis(300), hear(channel)).await;
+        assert!(heard.is_err(), "{heard:?}");
+    }
+}
+
+/// As the program speaks it, from both ends.
+const PROTOCOL: Protocol = Protocol {
+    name: "rhumb-network/1",
+    max_received: Admission::MAX_TOLD_LEN,
+    max_sent: Admission::MAX_TOLD_LEN,
+    max_queue: Admission::MAX_TOLD_LEN,
+};
+const STRANGER_TEST: &str =
+    "lan::what_strangers_say_out_of_turn_lets_nobody_in_and_a_crowd_has_few_places";
+/// Says to a process of that test that it is a stranger.
+const STRANGER: &str = "RHUMB_TEST_STRANGER";
