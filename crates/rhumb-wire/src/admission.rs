@@ -8,9 +8,9 @@
 //! | 3 | renew | a member | - |
 //! | 4 | welcome | the keeper | [`Welcome`] |
 //! | 5 | refusal | the keeper | reason (1), a role (1) or 0 |
-//! | 6 | ask | who has no invitation | a commitment (32), a label (a length in one byte, and text) |
-//! | 7 | offer | the keeper | the network's label (as above), its domain (32), whether it has members besides its keeper's host (1), a nonce (32) |
-//! | 8 | reveal | who asks | the nonce that was committed to (32) |
+//! | 6 | ask | who has no invitation | a label (a length in one byte, and text) |
+//! | 7 | offer | the keeper | the network's label (as above), its domain (32), whether it has members besides its keeper's host (1), a commitment (32) |
+//! | 8 | reveal | both | a nonce (32): of who asks first, and then that which the keeper committed to |
 //! | 9 | agree | who asks | - |
 //!
 //! A welcome is: the time (8), the network's label, the keeper's host, the member's label (each a
@@ -39,23 +39,14 @@ pub enum Admission {
     Welcome(Box<Welcome>),
     /// You are none.
     Refusal(Refusal),
-    /// Let me in, whom nobody has invited.
-    Ask(Ask),
+    /// Let me in, whom nobody has invited, and call me so.
+    Ask(PublishedLabel),
     /// Into this network; people have to agree.
     Offer(Offer),
-    /// The nonce that I committed to.
+    /// My part of the number that people compare.
     Reveal([u8; 32]),
     /// My people have compared the numbers, and want to be in this network.
     Agree,
-}
-
-/// What somebody says first who has no invitation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
-    /// To a nonce that is shown later.
-    pub commitment: [u8; 32],
-    /// What it would like to be called.
-    pub label: PublishedLabel,
 }
 
 /// What a keeper says that takes such requests.
@@ -67,8 +58,8 @@ pub struct Offer {
     pub domain: Name,
     /// Whether it has members besides its keeper's host.
     pub has_members: bool,
-    /// The keeper's own nonce.
-    pub nonce: [u8; 32],
+    /// To the keeper's nonce, which it shows last.
+    pub commitment: [u8; 32],
 }
 
 /// All that a member needs to be one.
@@ -123,7 +114,7 @@ pub enum Refusal {
 
 impl Admission {
     /// Most bytes of a message that a keeper takes.
-    pub const MAX_ASKED_LEN: usize = 96;
+    pub const MAX_ASKED_LEN: usize = 64;
     /// Most bytes of a message that a member takes: a [`Welcome`] at its bounds.
     pub const MAX_TOLD_LEN: usize = 128 << 10;
 
@@ -139,10 +130,7 @@ impl Admission {
             RENEW => Self::Renew,
             WELCOME => Self::Welcome(Box::new(Welcome::read(&mut reader)?)),
             REFUSAL => Self::Refusal(Refusal::read(&mut reader)?),
-            ASK => {
-                let commitment = reader.array()?;
-                Self::Ask(Ask { commitment, label: read_label(&mut reader)? })
-            }
+            ASK => Self::Ask(read_label(&mut reader)?),
             OFFER => Self::Offer(Offer::read(&mut reader)?),
             REVEAL => Self::Reveal(reader.array()?),
             AGREE => Self::Agree,
@@ -170,8 +158,8 @@ impl Admission {
                 let [reason, role] = refusal.as_bytes();
                 vec![REFUSAL, reason, role]
             }
-            Self::Ask(Ask { commitment, label }) => {
-                let mut out = [&[ASK][..], commitment].concat();
+            Self::Ask(label) => {
+                let mut out = vec![ASK];
                 emit_text(label.as_str(), &mut out);
                 out
             }
@@ -194,14 +182,14 @@ impl Offer {
             1 => true,
             _ => return Err(WireError::NotCanonical("offer")),
         };
-        Ok(Self { network, domain, has_members, nonce: reader.array()? })
+        Ok(Self { network, domain, has_members, commitment: reader.array()? })
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
         emit_text(self.network.as_str(), out);
         out.extend_from_slice(&self.domain.0);
         out.push(self.has_members.into());
-        out.extend_from_slice(&self.nonce);
+        out.extend_from_slice(&self.commitment);
     }
 }
 
@@ -390,10 +378,11 @@ mod tests {
             Refusal::NotLetIn,
         ];
         let network: PublishedLabel = "n".repeat(PublishedLabel::MAX_LEN).parse().unwrap();
-        let (domain, nonce) = (Name([5; 32]), [6; 32]);
-        let offer = |has_members| Offer { network: network.clone(), domain, has_members, nonce };
+        let (domain, commitment) = (Name([5; 32]), [6; 32]);
+        let offer =
+            |has_members| Offer { network: network.clone(), domain, has_members, commitment };
         let mut all = vec![
-            Admission::Ask(Ask { commitment: [4; 32], label: network.clone() }),
+            Admission::Ask(network.clone()),
             Admission::Offer(offer(false)),
             Admission::Offer(offer(true)),
             Admission::Reveal([7; 32]),

@@ -70,7 +70,7 @@ pub fn let_in(created: &Created, asking: &Asking) -> Outcome<Member> {
 
 /// Digits alone, as people type a number.
 pub fn digits(text: &str) -> String {
-    text.chars().filter(|it| it.is_ascii_digit()).collect()
+    text.chars().filter(char::is_ascii_digit).collect()
 }
 
 fn read(told: &Value) -> Option<Asking> {

@@ -287,7 +287,7 @@ pub(super) fn explain(refusal: Refusal) -> Failure {
                 .to_owned()
         }
         Refusal::Busy => {
-            "others ask there, too, and took this one's place; try again when they are done"
+            "others ask there, too, or this host has asked too often; try again in a minute"
                 .to_owned()
         }
         Refusal::NotLetIn => {

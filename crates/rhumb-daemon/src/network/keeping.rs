@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 
 use rhumb_channel::{Channel, Counters, Credentials, Listener};
 use rhumb_node::discovery::Links;
-use rhumb_trust::comparison::{fresh_nonce, number, opens};
+use rhumb_trust::comparison::{Comparison, Opening};
 use rhumb_trust::invitation::{InvitationKey, Meeting, Side};
-use rhumb_wire::admission::{Admission, Ask, Offer, Refusal, Welcome};
+use rhumb_wire::admission::{Admission, Offer, Refusal, Welcome};
 use rhumb_wire::{Name, PublishedLabel, Role};
 use serde_json::{Value, json};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
@@ -91,8 +91,8 @@ enum Answer {
     /// Nothing is said to who has proven nothing.
     Nothing,
     Say(Admission),
-    /// People have to agree first.
-    Wait(Request),
+    /// People have to agree first, who see it when the keeper's nonce is shown.
+    Wait(Request, Opening),
 }
 
 /// Whose talk it is.
@@ -259,7 +259,7 @@ impl Desk {
                 return Ok(());
             }
             Answer::Say(answer) => answer,
-            Answer::Wait(request) => self.wait(&mut channel, request).await?,
+            Answer::Wait(request, opening) => self.wait(&mut channel, request, &opening).await?,
         };
         Tally::count(match &answer {
             Admission::Welcome(_) => &self.tally.welcomed,
@@ -307,13 +307,13 @@ impl Desk {
                 let answer = spawn_blocking(move || desk.admit(id, peer, role));
                 answer.await.map(Answer::Say).map_err(Failure::operation)
             }
-            Admission::Ask(ask) => self.offer(channel, ask).await,
+            Admission::Ask(label) => self.offer(channel, label).await,
             _ => Ok(Answer::Nothing),
         }
     }
 
     /// What this network is, for somebody on its link who has no invitation, and what he asks.
-    async fn offer(&self, channel: &mut Channel, ask: Ask) -> Outcome<Answer> {
+    async fn offer(&self, channel: &mut Channel, wanted: PublishedLabel) -> Outcome<Answer> {
         let refused = |reason| Ok(Answer::Say(Admission::Refusal(reason)));
         if self.requests.is_none() || !is_on_link(channel.address) {
             return refused(Refusal::Closed);
@@ -321,35 +321,46 @@ impl Desk {
         if channel.peer_role != Role::Node {
             return refused(Refusal::OtherRole(Role::Node));
         }
-        let offer = Offer {
-            network: self.created.folder.label().clone(),
-            domain: self.created.domain,
+        let Created { folder, domain, keeper, .. } = &self.created;
+        let opening = Opening::generate().map_err(Failure::operation)?;
+        let offer = Admission::Offer(Offer {
+            network: folder.label().clone(),
+            domain: *domain,
             has_members: !self.ledger()?.is_alone(clock::now().unix_s()),
-            nonce: fresh_nonce().map_err(Failure::operation)?,
-        };
-        let said = Admission::Offer(offer.clone()).emit();
-        channel.outbox.send(said).await.map_err(Failure::operation)?;
+            commitment: opening.commitment(*keeper),
+        });
+        channel.outbox.send(offer.emit()).await.map_err(Failure::operation)?;
         let Admission::Reveal(nonce) = hear(channel).await? else { return Ok(Answer::Nothing) };
         let joiner = channel.peer;
-        if !opens(&ask.commitment, joiner, &nonce) {
-            return Ok(Answer::Nothing);
-        }
-        let meeting = Meeting { keeper: self.created.keeper, joiner, binding: channel.binding };
-        Ok(Answer::Wait(Request {
-            name: joiner,
-            source: source_of(channel.address),
-            number: number(&meeting, &offer, &nonce, &ask.label),
-            wanted: ask.label,
-            agreed: false,
-        }))
+        let comparison = Comparison {
+            meeting: &Meeting { keeper: *keeper, joiner, binding: channel.binding },
+            network: folder.label(),
+            domain: *domain,
+            label: &wanted,
+            keepers: &opening.nonce(),
+            joiners: &nonce,
+        };
+        let (number, source) = (comparison.number(), source_of(channel.address));
+        let request = Request { name: joiner, source, wanted, number, agreed: false };
+        Ok(Answer::Wait(request, opening))
     }
 
     /// Until people at both ends have agreed.
-    async fn wait(self: &Arc<Self>, channel: &mut Channel, request: Request) -> Outcome<Admission> {
+    async fn wait(
+        self: &Arc<Self>,
+        channel: &mut Channel,
+        request: Request,
+        opening: &Opening,
+    ) -> Outcome<Admission> {
         let refused = |reason| Ok(Admission::Refusal(reason));
         let Some(requests) = &self.requests else { return refused(Refusal::Closed) };
         let Request { name, source, wanted, .. } = request.clone();
-        let ticket = requests.enter(request);
+        let Some(ticket) = requests.enter(request, clock::now().instant) else {
+            return refused(Refusal::Busy);
+        };
+        // Whoever asks learns the number when it is seen here.
+        let shown = Admission::Reveal(opening.nonce()).emit();
+        channel.outbox.send(shown).await.map_err(Failure::operation)?;
         let mut late = pin!(sleep(ASK_WITHIN));
         let mut agreed = false;
         loop {

@@ -1,8 +1,8 @@
 //! Which networks are on the links of this host, and to ask one of them to let this host in; and
 //! where the network of a link is now that this host is in already.
 //!
-//! 1. [`Asker::look`] asks the links for routers, and beside each, two ports above, for a keeper: it
-//!    commits to a nonce and is offered a network. Nothing is asked yet.
+//! 1. [`Asker::look`] asks the links for routers, and beside each, two ports above, for a keeper,
+//!    which offers a network and commits to a nonce. Nobody has to look at that yet.
 //! 2. [`Found::reveal`] asks: both ends have the number from then on.
 //! 3. [`Found::agree`] says that the people here agree, and waits for those there.
 //! 4. [`Admitted::settle`] writes it down.
@@ -19,9 +19,9 @@ use std::time::Duration;
 use rhumb_channel::{Channel, Credentials, connect, connect_to_anybody};
 use rhumb_node::discovery::{Answers, ask_around, own_addresses};
 use rhumb_trust::Identity;
-use rhumb_trust::comparison::{Number, Opening, number};
+use rhumb_trust::comparison::{Comparison, Number, Opening, opens};
 use rhumb_trust::invitation::{Host, Meeting};
-use rhumb_wire::admission::{Admission, Ask, Offer, Refusal, Welcome};
+use rhumb_wire::admission::{Admission, Offer, Refusal, Welcome};
 use rhumb_wire::{Name, PublishedLabel, Role};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
@@ -63,10 +63,7 @@ pub struct Found {
     pub keeper: Name,
     /// Where that is.
     pub address: Ipv4Addr,
-    /// What stands on both screens when it is asked.
-    pub number: Number,
     port: u16,
-    opening: Opening,
     channel: Channel,
 }
 
@@ -139,16 +136,10 @@ impl Asker {
         let keeper = SocketAddr::from((address, port));
         let channel = connect_to_anybody(&credentials, keeper, &AT_MEMBER).await;
         let mut channel = channel.map_err(Failure::operation)?;
-        let opening = Opening::generate().map_err(Failure::operation)?;
-        let joiner = self.identity.name();
-        let (commitment, label) = (opening.commitment(joiner), self.label.clone());
-        say(&channel, Admission::Ask(Ask { commitment, label })).await?;
+        say(&channel, Admission::Ask(self.label.clone())).await?;
         Ok(match hear(&mut channel).await? {
             Admission::Offer(offer) => {
-                let (keeper, binding) = (channel.peer, channel.binding);
-                let meeting = Meeting { keeper, joiner, binding };
-                let number = number(&meeting, &offer, &opening.nonce(), &self.label);
-                let found = Found { offer, keeper, address, number, port, opening, channel };
+                let found = Found { offer, keeper: channel.peer, address, port, channel };
                 Probed::Network(Box::new(found))
             }
             Admission::Refusal(Refusal::Closed) => Probed::Closed,
@@ -163,12 +154,33 @@ impl Found {
         self.keeper.short()
     }
 
-    /// Asks: from now on people there see the number, too.
+    /// Asks: the number that people there see from now on.
     ///
     /// # Errors
-    /// When the keeper is gone.
-    pub async fn reveal(&self) -> Outcome {
-        say(&self.channel, Admission::Reveal(self.opening.nonce())).await
+    /// When the keeper is gone, has too many who ask, or does not show what it committed to.
+    pub async fn reveal(&mut self, asker: &Asker) -> Outcome<Number> {
+        let joiners = Opening::generate().map_err(Failure::operation)?.nonce();
+        say(&self.channel, Admission::Reveal(joiners)).await?;
+        let keepers = match timeout(TELLS_WITHIN, hear(&mut self.channel)).await {
+            Ok(Ok(Admission::Reveal(nonce)))
+                if opens(&self.offer.commitment, self.keeper, &nonce) =>
+            {
+                nonce
+            }
+            Ok(Ok(Admission::Refusal(refusal))) => return Err(explain(refusal)),
+            Ok(Err(failure)) => return Err(failure),
+            Ok(Ok(_)) | Err(_) => return Err(no_sense()),
+        };
+        let (keeper, binding) = (self.keeper, self.channel.binding);
+        let comparison = Comparison {
+            meeting: &Meeting { keeper, joiner: asker.identity.name(), binding },
+            network: &self.offer.network,
+            domain: self.offer.domain,
+            label: &asker.label,
+            keepers: &keepers,
+            joiners: &joiners,
+        };
+        Ok(comparison.number())
     }
 
     /// The people here agree: waits for those there.

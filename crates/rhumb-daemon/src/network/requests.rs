@@ -1,11 +1,12 @@
 //! Who asks the keeper of a link's network to be let in, and has no invitation.
 //!
-//! INVARIANT: there are at most [`MAX_REQUESTS`] of them. One that is too many takes the place of
+//! INVARIANT: there are at most [`MAX_REQUESTS`] of them, and [`MAX_A_MINUTE`] in a minute, of which
+//! [`MAX_A_MINUTE_A_SOURCE`] from one address: each is a try to make two numbers equal. One that is too many takes the place of
 //! the oldest of whatever address has most; nothing is stored of any before somebody lets it in.
 //! While the network is open, [`MAX_OPEN`] are let in by nobody's word, [`MAX_OPEN_A_SOURCE`] from
 //! one address, and then none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,6 +47,8 @@ struct State {
     next: u64,
     /// The oldest first.
     list: Vec<(u64, Request)>,
+    /// Requests of the last minute, the oldest first.
+    recent: VecDeque<(Instant, IpAddr)>,
     open: Option<Open>,
 }
 
@@ -73,12 +76,16 @@ impl Requests {
                 Some(Open { until: now + time, left: MAX_OPEN, by_source: HashMap::new() })
             }
         };
-        Some(Arc::new(Self { state: Mutex::new(State { next: 0, list: Vec::new(), open }) }))
+        let (list, recent) = (Vec::new(), VecDeque::new());
+        Some(Arc::new(Self { state: Mutex::new(State { next: 0, list, recent, open }) }))
     }
 
-    /// Takes a request, in the place of an earlier one of the same name.
-    pub(super) fn enter(self: &Arc<Self>, request: Request) -> Ticket {
+    /// Takes a request, in the place of an earlier one of the same name; none if too many came.
+    pub(super) fn enter(self: &Arc<Self>, request: Request, now: Instant) -> Option<Ticket> {
         let mut state = self.lock();
+        if !state.has_pace(request.source, now) {
+            return None;
+        }
         let id = state.next;
         state.next += 1;
         state.list.retain(|(_, other)| other.name != request.name);
@@ -86,7 +93,7 @@ impl Requests {
         if state.list.len() > MAX_REQUESTS {
             state.make_room();
         }
-        Ticket { requests: Arc::clone(self), id }
+        Some(Ticket { requests: Arc::clone(self), id })
     }
 
     /// All of them, the oldest first.
@@ -123,6 +130,20 @@ impl Requests {
 }
 
 impl State {
+    /// Whether one more may come now; if so, it has.
+    fn has_pace(&mut self, source: IpAddr, now: Instant) -> bool {
+        let is_over = |at: &Instant| now.saturating_duration_since(*at) >= MINUTE;
+        while self.recent.front().is_some_and(|(at, _)| is_over(at)) {
+            self.recent.pop_front();
+        }
+        let of_source = self.recent.iter().filter(|(_, other)| *other == source).count();
+        let has_pace = self.recent.len() < MAX_A_MINUTE && of_source < MAX_A_MINUTE_A_SOURCE;
+        if has_pace {
+            self.recent.push_back((now, source));
+        }
+        has_pace
+    }
+
     fn make_room(&mut self) {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         self.list.iter().for_each(|(_, it)| *counts.entry(it.source).or_default() += 1);
@@ -156,6 +177,13 @@ impl Drop for Ticket {
 
 /// Requests at a time: more than people look through.
 const MAX_REQUESTS: usize = 8;
+/// In the three minutes that somebody has for the number that he is in between for, 180 tries: one
+/// in 5,000 times people would see what they look for. Others of the link can use them up; then
+/// nobody comes in, which is better than somebody.
+const MAX_A_MINUTE: usize = 60;
+/// Who says no, or is interrupted, may ask again.
+const MAX_A_MINUTE_A_SOURCE: usize = 6;
+const MINUTE: Duration = Duration::from_secs(60);
 /// Whom an open network lets in, before somebody has to look: a household, or a small office.
 const MAX_OPEN: usize = 32;
 /// One, and once more if what was answered was lost.
@@ -164,33 +192,40 @@ const MAX_OPEN_A_SOURCE: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhumb_trust::comparison::number;
+    use rhumb_trust::comparison::Comparison;
     use rhumb_trust::invitation::Meeting;
-    use rhumb_wire::admission::Offer;
 
     fn request(name: u8, source: u8) -> Request {
         let label: PublishedLabel = "alice".parse().unwrap();
         let (keeper, joiner) = (Name([1; 32]), Name([name; 32]));
-        let network = label.clone();
-        let offer = Offer { network, domain: keeper, has_members: false, nonce: [2; 32] };
-        let meeting = Meeting { keeper, joiner, binding: [3; 32] };
-        let number = number(&meeting, &offer, &[4; 32], &label);
+        let comparison = Comparison {
+            meeting: &Meeting { keeper, joiner, binding: [3; 32] },
+            network: &label,
+            domain: keeper,
+            label: &label,
+            keepers: &[4; 32],
+            joiners: &[5; 32],
+        };
+        let number = comparison.number();
         let source = IpAddr::from([192, 0, 2, source]);
         Request { name: joiner, source, wanted: label, number, agreed: false }
     }
 
     #[test]
     fn whoever_asks_much_makes_room_for_others_and_goes_with_its_ticket() {
-        let requests = Requests::of(Openness::Asked, Instant::now()).unwrap();
-        let honest = requests.enter(request(1, 1));
+        let now = Instant::now();
+        let requests = Requests::of(Openness::Asked, now).unwrap();
+        let enter = |name, source, at| requests.enter(request(name, source), now + at).unwrap();
+        let honest = enter(1, 1, Duration::ZERO);
+        let slowly = |at: u8| u32::from(at) * MINUTE / MAX_A_MINUTE_A_SOURCE as u32;
         let flood: Vec<Ticket> =
-            (0..3 * MAX_REQUESTS as u8).map(|at| requests.enter(request(10 + at, 2))).collect();
+            (0..3 * MAX_REQUESTS as u8).map(|at| enter(10 + at, 2, slowly(at))).collect();
         assert_eq!(requests.all().len(), MAX_REQUESTS);
         assert!(honest.is_there() && !flood[0].is_there() && flood.last().unwrap().is_there());
         honest.agrees();
         assert!(requests.all()[0].agreed && !requests.all()[1].agreed);
         // The same name again has one place.
-        let again = requests.enter(request(1, 1));
+        let again = enter(1, 1, MINUTE * 9);
         assert!(!honest.is_there() && again.is_there());
         drop(flood);
         drop(honest);
@@ -198,6 +233,22 @@ mod tests {
         drop(again);
         assert!(requests.all().is_empty());
         assert!(Requests::of(Openness::Invited, Instant::now()).is_none());
+    }
+
+    #[test]
+    fn tries_are_few_in_a_minute_from_one_address_and_in_all() {
+        let now = Instant::now();
+        let requests = Requests::of(Openness::Asked, now).unwrap();
+        let entered = |source, at| {
+            let all = (0..20).filter(|name| requests.enter(request(*name, source), at).is_some());
+            all.count()
+        };
+        assert_eq!(entered(1, now), MAX_A_MINUTE_A_SOURCE);
+        assert_eq!(entered(2, now), MAX_A_MINUTE_A_SOURCE, "another one has its own");
+        let of_all: usize = (3..100).map(|source| entered(source, now)).sum();
+        assert_eq!(of_all, MAX_A_MINUTE - 2 * MAX_A_MINUTE_A_SOURCE);
+        assert_eq!(entered(200, now + MINUTE - Duration::from_millis(1)), 0);
+        assert_eq!(entered(200, now + MINUTE), MAX_A_MINUTE_A_SOURCE);
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(super) struct Lan<'a> {
 struct Seen {
     /// Whoever was told of.
     asking: Vec<Asking>,
+    /// When the last of them was told of, or left.
+    changed_at: Option<Instant>,
     members: HashSet<Name>,
     /// Whom people have chosen, and who has to agree, too.
     chosen: Option<Asking>,
@@ -179,9 +181,9 @@ impl Lan<'_> {
     }
 
     /// Asks a network to let this host in: nothing if people here do not agree.
-    async fn ask(&mut self, found: Found, asker: &Asker) -> Outcome<Option<Admitted>> {
-        found.reveal().await?;
-        self.form.print(&Told::compare(&found));
+    async fn ask(&mut self, mut found: Found, asker: &Asker) -> Outcome<Option<Admitted>> {
+        let number = found.reveal(asker).await?;
+        self.form.print(&Told::compare(&found, number));
         if !self.arguments.trust_lan {
             self.form.say("is it the same? [y/N]");
             let agreed = match &mut self.people {
@@ -274,13 +276,14 @@ impl Lan<'_> {
             let told = spawn_blocking(move || (told_by(&of), Ledger::read(&ledger_of)));
             let (told, ledger) = told.await.map_err(Failure::operation)?;
             seen.tell_members(&ledger?, self.form);
+            // What was typed is about what stood there then.
+            if let Some(line) = typed {
+                seen.choose(&line, Instant::now(), self.form);
+            }
             // It is being started again, and is asked later.
             let Ok(told) = told else { continue };
-            seen.tell_asking(told.asking, self.form);
+            seen.tell_asking(told.asking, Instant::now(), self.form);
             seen.tell_closed(told.open_for_s.is_some(), self.form);
-            if let Some(line) = typed {
-                seen.choose(&line, self.form);
-            }
             seen.let_in(created)?;
             if seen.members.len() <= 1 && Instant::now() >= look_at {
                 if let Some(admitted) = self.look_again(created, asker, &mut seen).await? {
@@ -316,16 +319,16 @@ impl Lan<'_> {
                 }
                 continue;
             }
-            let keeper = found.keeper;
-            match self.ask(found, asker).await {
-                Ok(Some(admitted)) => return Ok(Some(admitted)),
-                Ok(None) => drop(seen.others.insert(keeper)),
+            seen.others.insert(found.keeper);
+            // One at a time: each is a try of somebody's who may be in between.
+            return match self.ask(found, asker).await {
+                Ok(admitted) => Ok(admitted),
                 Err(failure) => {
-                    seen.others.insert(keeper);
-                    self.form
-                        .say(&format!("the other network does not let this host in: {failure}"));
+                    let said = format!("the other network does not let this host in: {failure}");
+                    self.form.say(&said);
+                    Ok(None)
                 }
-            }
+            };
         }
         Ok(None)
     }
@@ -353,6 +356,7 @@ impl Seen {
         let ledger = Ledger::read(&created.folder)?;
         Ok(Self {
             asking: Vec::new(),
+            changed_at: None,
             members: ledger.members().iter().map(|it| it.name).collect(),
             chosen: None,
             met: HashSet::new(),
@@ -370,7 +374,11 @@ impl Seen {
         self.members.retain(|name| ledger.member(*name).is_some());
     }
 
-    fn tell_asking(&mut self, asking: Vec<Asking>, form: Form) {
+    fn tell_asking(&mut self, asking: Vec<Asking>, now: Instant, form: Form) {
+        let numbers = |of: &[Asking]| of.iter().map(|it| it.number.clone()).collect::<Vec<_>>();
+        if numbers(&asking) != numbers(&self.asking) {
+            self.changed_at = Some(now);
+        }
         let is_new = |it: &&Asking| self.asking.iter().all(|other| other.number != it.number);
         // Whoever comes in unseen is told of when he is in.
         if !self.is_open {
@@ -392,28 +400,35 @@ impl Seen {
         self.is_open = self.is_open && is_open;
     }
 
-    /// A yes is for the only one who asks, and a number for whoever's it is.
-    fn choose(&mut self, line: &str, form: Form) {
+    /// A yes is for the only one who asks, if that has stood there for long enough to be read; a
+    /// number for whoever's it is.
+    fn choose(&mut self, line: &str, now: Instant, form: Form) {
         let typed = digits(line);
-        let by_number = self.asking.iter().find(|it| digits(&it.number) == typed);
-        let chosen = match &self.asking[..] {
-            [one] if is_yes(line) => Some(one),
-            _ => by_number,
+        let mut with_number = self.asking.iter().filter(|it| digits(&it.number) == typed);
+        let is_read = self.changed_at.is_some_and(|at| now >= at + READ_WITHIN);
+        let chosen = match (&self.asking[..], is_yes(line)) {
+            ([one], true) if is_read => Some(one),
+            ([_, ..], true) => {
+                form.say("who asks has just changed, or several do: type the number that stands on the right one's screen");
+                None
+            }
+            // Of two with one number nobody knows which is meant.
+            (_, false) => with_number.next().filter(|_| with_number.next().is_none()),
+            ([], true) => None,
         };
         if let Some(chosen) = chosen {
             if !chosen.agreed {
                 form.print(&Told::NotAgreed(chosen.label.clone()));
             }
             self.chosen = Some(chosen.clone());
-        } else if is_yes(line) && self.asking.len() > 1 {
-            form.say("several ask: type the number that stands on the right one's screen");
         }
     }
 
     /// Lets in who was chosen, once its own people have agreed.
     fn let_in(&mut self, created: &Created) -> Outcome {
         let Some(chosen) = &self.chosen else { return Ok(()) };
-        match self.asking.iter().find(|it| it.number == chosen.number) {
+        let is_it = |it: &&Asking| it.number == chosen.number && it.name == chosen.name;
+        match self.asking.iter().find(is_it) {
             None => self.chosen = None,
             Some(it) if it.agreed => {
                 admitting::let_in(created, it)?;
@@ -460,6 +475,8 @@ const OPEN_FOR: Duration = Duration::from_secs(600);
 const AGREE_WITHIN: Duration = Duration::from_secs(180);
 /// Until who asks is told of.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// So long a request has to stand on the screen before a yes can be about it.
+const READ_WITHIN: Duration = Duration::from_secs(1);
 /// Two that were begun at one time see each other soon.
 const LOOK_FIRST: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(4);
@@ -473,6 +490,48 @@ const LEAST_FINGERPRINT: usize = Name::SHORT_LEN;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn asking(name: u8, number: &str) -> Asking {
+        let (label, number) = ("desk".parse().unwrap(), number.to_owned());
+        let address = "10.9.0.2".to_owned();
+        Asking { name: Name([name; 32]), label, number, address, agreed: false }
+    }
+
+    #[test]
+    fn a_yes_is_for_what_has_been_read_and_a_number_for_one() {
+        let now = Instant::now();
+        let mut seen = Seen {
+            asking: Vec::new(),
+            changed_at: None,
+            members: HashSet::new(),
+            chosen: None,
+            met: HashSet::new(),
+            others: HashSet::new(),
+            is_open: true,
+        };
+        let form = Form::Json;
+        let chosen = |seen: &mut Seen, line: &str, at: Duration| {
+            seen.choose(line, now + at, form);
+            seen.chosen.take().map(|it| it.name)
+        };
+        let (soon, later) = (READ_WITHIN / 2, READ_WITHIN * 3);
+        assert_eq!(chosen(&mut seen, "y", later), None);
+        seen.tell_asking(vec![asking(1, "111 111")], now, form);
+        assert_eq!(chosen(&mut seen, "y", soon), None, "nobody has read it");
+        assert_eq!(chosen(&mut seen, "y", later), Some(Name([1; 32])));
+        assert_eq!(chosen(&mut seen, "111111", soon), Some(Name([1; 32])));
+        for other in ["n", "", "111 112", "0"] {
+            assert_eq!(chosen(&mut seen, other, later), None, "{other}");
+        }
+        // The first one leaves as somebody else comes, in the moment in which people say yes.
+        seen.tell_asking(vec![asking(2, "222 222")], now + later, form);
+        assert_eq!(chosen(&mut seen, "y", later + soon), None);
+        seen.tell_asking(vec![asking(2, "222 222"), asking(3, "333 333")], now, form);
+        assert_eq!(chosen(&mut seen, "y", later), None);
+        assert_eq!(chosen(&mut seen, "333 333", later), Some(Name([3; 32])));
+        seen.tell_asking(vec![asking(2, "222 222"), asking(3, "222 222")], now, form);
+        assert_eq!(chosen(&mut seen, "222 222", later), None, "of two nobody knows which");
+    }
 
     #[test]
     fn a_hosts_name_gives_a_label_whatever_it_is() {

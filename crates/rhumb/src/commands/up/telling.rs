@@ -35,12 +35,12 @@ pub(super) enum Told {
 }
 
 impl Told {
-    pub(super) fn compare(found: &Found) -> Self {
+    pub(super) fn compare(found: &Found, number: Number) -> Self {
         Self::Compare {
             network: found.offer.network.clone(),
             fingerprint: found.fingerprint(),
             host: found.address.to_string(),
-            number: found.number,
+            number,
         }
     }
 
