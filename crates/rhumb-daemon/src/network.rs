@@ -11,15 +11,18 @@
 //! | `requests` | who asks the keeper of a link's network to be let in |
 //! | `neighbours` | the other end: which networks are on the link, and to ask one of them |
 //! | `admitting` | who runs the keeper sees who asks, and lets in |
+//! | `address` | where others of its links reach this host |
+//! | `running`, `plan`, `parts` | what a host runs for a network, part by part |
 //! | `removing` | who is taken out of a network |
 //! | `renewal` | a member that stays one, unattended |
 //! | `tally` | what came to a keeper, for `rhumb status` |
 //! | `labels` | what members are called, in the book of names |
 //!
-//! Why codes and proofs are as they are: [decision
-//! 0112](../../../docs/decisions/0112-networks-by-invitation.md); who is let in on a link: [decision
-//! 0120](../../../docs/decisions/0120-two-machines-of-one-lan.md).
+//! Why codes and proofs are as they are:
+//! [decision 0112](../../../docs/decisions/0112-networks-by-invitation.md); who is let in on a
+//! link: [decision 0120](../../../docs/decisions/0120-two-machines-of-one-lan.md).
 
+mod address;
 pub mod admitting;
 mod created;
 mod folder;
@@ -29,11 +32,15 @@ pub mod keeping;
 mod labels;
 pub mod ledger;
 pub mod neighbours;
+mod parts;
+mod plan;
 pub mod removing;
 pub mod renewal;
 mod requests;
+pub mod running;
 mod tally;
 
+pub use address::address_on_link;
 pub use created::{Created, Making, Part};
 pub use folder::Folder;
 pub use joined::{Joined, resolve};

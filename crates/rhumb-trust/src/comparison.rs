@@ -1,9 +1,9 @@
-//! The number by which people see that two machines mean each other: it stands on both screens, and
-//! on different ones if somebody is in between.
+//! The number by which people see that two machines mean each other: the same on both screens, and
+//! different ones if somebody is in between.
 //!
 //! 1. Both ends have a channel whose ends have proven a name each, of which neither was known.
-//! 2. The keeper commits to a nonce ([`Opening::commitment`]), who asks says one of its own, and the
-//!    keeper shows the number to its people before it shows its nonce. Who asks checks that
+//! 2. The keeper commits to a nonce ([`Opening::commitment`]), who asks says one of its own, and
+//!    the keeper shows the number to its people before it shows its nonce. Who asks checks that
 //!    ([`opens`]) and shows the number, too.
 //! 3. The number ([`Comparison::number`]) is of the nonces, of who both are, of the channel's own
 //!    secret, and of what is asked for.

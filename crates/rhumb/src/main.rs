@@ -11,13 +11,13 @@ mod commands;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use commands::network::Passed;
 use rhumb_daemon::cli::{
     CipherChoice, Command, CommandLine, RibArguments, RibCommand, TunArguments,
 };
 use rhumb_daemon::clock;
 use rhumb_daemon::config::{ConfigFile, NodeSettings};
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::network::running::Passed;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::progress::Bar;
 use tracing_subscriber::EnvFilter;

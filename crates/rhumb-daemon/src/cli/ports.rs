@@ -109,8 +109,8 @@ pub struct UpArguments {
     /// somebody sits at a terminal]
     #[arg(long, value_name = "NETWORK", num_args = 0..=1, conflicts_with_all = ["network", "router", "root", "only", "key"])]
     pub lan: Option<Option<String>>,
-    /// Trust everybody on this LAN: join the network that is found without comparing numbers, or let
-    /// in whoever asks within ten minutes
+    /// Trust everybody on this LAN: join the network that is found without comparing numbers, or
+    /// let in whoever asks within ten minutes
     #[arg(long, conflicts_with_all = ["router", "root", "only", "key"])]
     pub trust_lan: bool,
     /// What this host is to be called in a network of this LAN [default: its host name]

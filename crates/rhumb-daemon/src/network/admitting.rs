@@ -1,6 +1,6 @@
 //! Whoever runs the keeper of a link's network sees who asks, and lets in: by what the keeper tells
-//! over its admin endpoint, which its own user alone may ask, and by the ledger, in which the keeper
-//! finds whom it may greet.
+//! over its admin endpoint, which its own user alone may ask, and by the ledger, in which the
+//! keeper finds whom it may greet.
 
 use std::io;
 

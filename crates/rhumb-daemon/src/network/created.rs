@@ -21,10 +21,10 @@ use rhumb_trust::{Identity, Membership, Window};
 use rhumb_wire::{Name, PublishedLabel, Rights, Role};
 use serde::{Deserialize, Serialize};
 
+use super::address::address_on_link;
 use super::folder::{NODE_KEY, ROUTER_KEY};
 use super::joined::{Joined, resolve};
 use super::ledger::{Ledger, Rank};
-use super::neighbours::address_on_link;
 use super::{DEFAULT_PORT, Folder, MEMBERSHIP_S, labels};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
@@ -93,8 +93,8 @@ struct Raw {
 }
 
 impl Making {
-    /// A network for the hosts of this host's link, in which this one is called `own`: at an address
-    /// that it has there, and ports that nobody has.
+    /// A network for the hosts of this host's link, in which this one is called `own`: at an
+    /// address that it has there, and ports that nobody has.
     ///
     /// # Errors
     /// When this host is on no link, or all ports are taken.

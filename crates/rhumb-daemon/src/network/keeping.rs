@@ -8,7 +8,8 @@
 //!    or not: what it may learn, it learns by its own proof.
 //! 3. That the invitation is used is on disk before the answer is sent.
 //! 4. A stranger who has no invitation asks, if the network is one of a link and he is on it: his
-//!    request waits until somebody lets him in (`requests`, `admitting`), for as long as people need.
+//!    request waits until somebody lets him in (`requests`, `admitting`), for as long as people
+//!    need.
 //!
 //! INVARIANT: nothing is told to, changed for, or written because of who has neither proven an
 //! invitation's secret nor a member's name, nor been let in; one who falls silent is gone after

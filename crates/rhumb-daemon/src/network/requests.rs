@@ -1,8 +1,9 @@
 //! Who asks the keeper of a link's network to be let in, and has no invitation.
 //!
-//! INVARIANT: there are at most [`MAX_REQUESTS`] of them, and [`MAX_A_MINUTE`] in a minute, of which
-//! [`MAX_A_MINUTE_A_SOURCE`] from one address: each is a try to make two numbers equal. One that is too many takes the place of
-//! the oldest of whatever address has most; nothing is stored of any before somebody lets it in.
+//! INVARIANT: there are at most [`MAX_REQUESTS`] of them, and [`MAX_A_MINUTE`] in a minute, of
+//! which [`MAX_A_MINUTE_A_SOURCE`] from one address: each is a try to make two numbers equal. One
+//! that is too many takes the place of the oldest of whatever address has most; nothing is stored
+//! of any before somebody lets it in.
 //! While the network is open, [`MAX_OPEN`] are let in by nobody's word, [`MAX_OPEN_A_SOURCE`] from
 //! one address, and then none.
 

@@ -1,8 +1,8 @@
 //! Which routers are on the links of this host: asked once, for whoever wants to know of all of
 //! them. A node that joins asks by itself, and takes the first.
 //!
-//! INVARIANT: an answer counts if it repeats the nonce of this question and comes from a link; there
-//! are at most [`MAX_ANSWERS`], and the question is over when its time is.
+//! INVARIANT: an answer counts if it repeats the nonce of this question and comes from a link;
+//! there are at most [`MAX_ANSWERS`], and the question is over when its time is.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

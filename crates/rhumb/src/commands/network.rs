@@ -3,8 +3,6 @@
 mod admit;
 mod create;
 mod invite;
-mod parts;
-mod plan;
 mod remove;
 mod run;
 mod show;
@@ -19,13 +17,11 @@ use rhumb_daemon::daemon::{self, Control};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::lifetime::Lifetime;
 use rhumb_daemon::network::keeping::{Gauge, Keeper};
+use rhumb_daemon::network::running::Passed;
 use rhumb_daemon::network::{Created, Folder, Openness};
 use rhumb_daemon::output::Form;
 use rhumb_wire::PublishedLabel;
 use tokio::sync::Notify;
-
-pub(crate) use parts::Passed;
-pub(crate) use run::{parts, until_told};
 
 /// Runs the command. `passed` is what parts are told that are processes of their own.
 pub(crate) fn run(

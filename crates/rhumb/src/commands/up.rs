@@ -26,6 +26,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::{check_peer, joined_as};
 use rhumb_daemon::names::{self, Book, book};
+use rhumb_daemon::network::running::Passed;
 use rhumb_daemon::network::{Joined, renewal};
 use rhumb_daemon::node_status::answer_status;
 use rhumb_daemon::output::Form;
@@ -46,7 +47,6 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::network::Passed;
 use people::People;
 use requests::Means;
 

@@ -2,14 +2,13 @@
 //! RIB, router and keeper have to start; this host's own node is started beside them, and tried
 //! again if it cannot. At a host that has joined as a router it is the router.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 
 use rhumb_daemon::cli::NetworkRunArguments;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
-use rhumb_daemon::lifetime::Lifetime;
+use rhumb_daemon::network::running::{Parts, Passed};
 use rhumb_daemon::network::{
     Created, DEFAULT_PORT, Folder, Joined, Openness, Part as Kind, Rank, renewal,
 };
@@ -18,11 +17,6 @@ use rhumb_trust::invitation::Host;
 use rhumb_wire::{PublishedLabel, Role};
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
-
-use super::parts::{Part, Passed};
-use super::plan;
 
 pub(super) fn run(
     arguments: &NetworkRunArguments,
@@ -41,30 +35,11 @@ pub(super) fn run(
     let created = super::kept_here(arguments.network.as_ref())?;
     let is_member = Joined::find(&created.folder)?.is_some();
     let node = (is_member && !arguments.no_node).then(Vec::new);
-    let parts = parts(&created, passed, Openness::Invited, node)?;
+    let parts = Parts::of_keeper(&created, passed, Openness::Invited, node)?;
     let ready = |has_node| Ready::of_all(&created, has_node);
     let for_ever = std::future::pending::<Outcome>();
-    until_told(with_parent, parts, for_ever, |has_node| form.print(&ready(has_node))).map(drop)
+    parts.run(with_parent, for_ever, |has_node| form.print(&ready(has_node))).map(drop)
 }
-
-/// What runs at its keeper's host: what is needed, and a node of its own, if it is to have one, with
-/// these options.
-pub(crate) fn parts(
-    created: &Created,
-    passed: &Passed<'_>,
-    openness: Openness,
-    node: Option<Vec<OsString>>,
-) -> Outcome<Parts> {
-    let needed = vec![
-        plan::rib(created, passed),
-        plan::router(created, passed)?,
-        plan::keeper(created, passed, openness),
-    ];
-    Ok((needed, node.map(|more| plan::node(created, passed, more))))
-}
-
-/// What has to start, and the node, which may fail to.
-pub(crate) type Parts = (Vec<Part>, Option<Part>);
 
 /// Runs the router that this host has joined as, and sees to it that it stays a member.
 fn carry(
@@ -76,14 +51,14 @@ fn carry(
     let identity = key::load(&joined.key(), Role::Router)?;
     renewal::renew_before(&identity, joined)?;
     let port = arguments.port.unwrap_or(DEFAULT_PORT);
-    let router = plan::joined_router(joined, passed, arguments.address.as_ref(), port)?;
+    let parts = Parts::of_router(joined, passed, arguments.address.as_ref(), port)?;
     let network = joined.folder.label().clone();
     let host = arguments.address.as_ref().map(Host::to_string);
     let ready = Carries { network, host, port };
     // What the router's sessions are is for the router to know: the keeper is asked by the clock.
     let membership = renewal::renew(identity, joined.clone(), Arc::default());
     let membership = async { Err::<(), _>(membership.await) };
-    until_told(with_parent, (vec![router], None), membership, |_| form.print(&ready)).map(drop)
+    parts.run(with_parent, membership, |_| form.print(&ready)).map(drop)
 }
 
 /// The network that this host has joined as a router, if it is that which is meant.
@@ -94,78 +69,6 @@ fn joined_as_router(label: Option<&PublishedLabel>) -> Outcome<Option<Joined>> {
     };
     all.retain(|joined| joined.rank == Rank::Router);
     Ok(if all.len() == 1 { all.pop() } else { None })
-}
-
-/// Starts all parts, says so, and keeps them until this process is told to end, which gives nothing,
-/// or what is beside them ends. None of them runs any more then.
-pub(crate) fn until_told<T>(
-    with_parent: bool,
-    (needed, node): Parts,
-    beside: impl Future<Output = Outcome<T>>,
-    say: impl FnOnce(bool),
-) -> Outcome<Option<T>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(Failure::operation)?.block_on(async {
-        let mut lifetime = Lifetime::begin(with_parent)?;
-        let (stop, stopped) = watch::channel(false);
-        let mut parts = JoinSet::new();
-        let work = async {
-            let has_node = begin(&mut parts, &stopped, needed, node).await?;
-            say(has_node);
-            tokio::select! {
-                failure = first_failure(&mut parts) => Err(failure),
-                ended = beside => ended.map(Some),
-            }
-        };
-        let outcome = tokio::select! {
-            outcome = work => outcome,
-            _ = lifetime.end() => Ok(None),
-        };
-        // Who listens is told; whoever has ended already need not be.
-        let _ = stop.send(true);
-        while parts.join_next().await.is_some() {}
-        outcome
-    })
-}
-
-/// Starts what is needed, one after the other, and then the node: whether that can be used.
-async fn begin(
-    parts: &mut JoinSet<Outcome>,
-    stopped: &watch::Receiver<bool>,
-    needed: Vec<Part>,
-    node: Option<Part>,
-) -> Outcome<bool> {
-    for part in needed {
-        let (ready, is_ready) = oneshot::channel();
-        parts.spawn(part.keep(stopped.clone(), ready));
-        tokio::select! {
-            Ok(()) = is_ready => {}
-            failure = first_failure(parts) => return Err(failure),
-        }
-    }
-    let Some(part) = node else { return Ok(false) };
-    let (ready, is_ready) = oneshot::channel();
-    let stopped = stopped.clone();
-    parts.spawn(async move {
-        // The others go on without it.
-        if let Err(failure) = part.keep(stopped, ready).await {
-            tracing::warn!(%failure, "the network is there, and this host is not in it");
-        }
-        Ok(())
-    });
-    Ok(is_ready.await.is_ok())
-}
-
-/// Why one that is needed cannot be kept running.
-async fn first_failure(parts: &mut JoinSet<Outcome>) -> Failure {
-    loop {
-        match parts.join_next().await {
-            Some(Ok(Err(failure))) => return failure,
-            Some(Err(error)) => return Failure::operation(error),
-            Some(Ok(Ok(()))) => {}
-            None => std::future::pending().await,
-        }
-    }
 }
 
 /// The line that says that others can use the network.

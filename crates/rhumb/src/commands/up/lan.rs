@@ -2,11 +2,12 @@
 //! so, and who may come in: [decision
 //! 0120](../../../../../docs/decisions/0120-two-machines-of-one-lan.md).
 //!
-//! 1. The links are asked for networks. One that is found is asked to let this host in, once people
-//!    here have agreed that it is the one that they mean; of several none is taken that nobody chose.
-//! 2. If there is none this host makes one, and keeps it: router, RIB, keeper and a node of its own.
-//! 3. Who keeps a network is told who asks, and lets in ([`Lan::attend`]). While nobody is in it the
-//!    links are asked again: of two that were made at one time one gives way to the other.
+//! 1. The links are asked for networks. One that is found is asked to let this host in, once
+//!    people here have agreed that it is the one that they mean; of several none is taken that
+//!    nobody chose.
+//! 2. If there is none this host makes one, and keeps it: router, RIB, keeper, and its own node.
+//! 3. Who keeps a network is told who asks, and lets in ([`Lan::attend`]). While nobody is in it
+//!    the links are asked again: of two that were made at one time one gives way to the other.
 //!
 //! INVARIANT: a host that is in a network looks for no other one unless it is told to, and joins or
 //! lets in nobody without a yes, or `--trust-lan`.
@@ -20,10 +21,9 @@ use rhumb_daemon::config::{ConfigFile, WayUp};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::network::admitting::{self, Asking, digits, told_by};
-use rhumb_daemon::network::neighbours::{
-    Admitted, Around, Asker, Found, address_on_link, find_again,
-};
-use rhumb_daemon::network::{Created, Joined, Ledger, Making, Openness};
+use rhumb_daemon::network::neighbours::{Admitted, Around, Asker, Found, find_again};
+use rhumb_daemon::network::running::{Parts, Passed};
+use rhumb_daemon::network::{Created, Joined, Ledger, Making, Openness, address_on_link};
 use rhumb_daemon::output::Form;
 use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel, Role};
@@ -32,7 +32,6 @@ use tokio::time::timeout;
 
 use super::people::{People, is_yes};
 use super::telling::Told;
-use crate::commands::network::{Passed, parts, until_told};
 
 /// What the command goes by.
 pub(super) struct Lan<'a> {
@@ -214,7 +213,8 @@ impl Lan<'_> {
         let openness = open.map_or(Openness::Asked, Openness::OpenFor);
         let own = Joined::find(&created.folder)?.map(|own| own.label);
         let own = own.unwrap_or_else(|| self.label());
-        let parts = parts(&created, self.passed, openness, Some(self.options_of_node()))?;
+        let node = Some(self.options_of_node());
+        let parts = Parts::of_keeper(&created, self.passed, openness, node)?;
         let (form, with_parent) = (self.form, self.with_parent);
         let asker = Asker::new(own.clone())?;
         let say = |has_node| {
@@ -222,7 +222,7 @@ impl Lan<'_> {
             let (created, own) = (created.clone(), own.clone());
             form.print(&Told::Keeps { created, own, has_node, open_min });
         };
-        let given_way = until_told(with_parent, parts, self.attend(&created, &asker), say)?;
+        let given_way = parts.run(with_parent, self.attend(&created, &asker), say)?;
         let Some(admitted) = given_way else { return Ok(()) };
         let is_gone = created.discard_if_alone()?;
         let joined = admitted.settle()?;

@@ -2,7 +2,7 @@
 //! started again, and takes no other one along.
 //!
 //! Each holds a pipe from us as standard input and ends when it closes (see
-//! [`rhumb_daemon::lifetime`]), so that none outlives us even when we are killed.
+//! [`crate::lifetime`]), so that none outlives us even when we are killed.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rhumb_daemon::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -19,13 +19,13 @@ use tokio::time::{sleep, timeout};
 
 /// What the command line of this process says that parts go by, too.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Passed<'a> {
+pub struct Passed<'a> {
     /// The configuration file, which is for this host's node alone.
-    pub(crate) config: Option<&'a Path>,
+    pub config: Option<&'a Path>,
     /// The filter of log lines.
-    pub(crate) log: Option<&'a str>,
+    pub log: Option<&'a str>,
     /// Seconds that the civil clock is ahead.
-    pub(crate) clock_offset_s: i64,
+    pub clock_offset_s: i64,
 }
 
 impl Passed<'_> {
@@ -43,7 +43,7 @@ impl Passed<'_> {
 
     /// Goes on as `rhumb ARGUMENTS`, in the place of this process: one that has done something else
     /// has threads, and privileges are given up by a process of one.
-    pub(crate) fn go_on_as(&self, arguments: Vec<OsString>) -> Failure {
+    pub fn go_on_as(&self, arguments: Vec<OsString>) -> Failure {
         let program = match std::env::current_exe() {
             Ok(program) => program,
             Err(error) => return Failure::operation(error),
@@ -57,7 +57,7 @@ impl Passed<'_> {
 }
 
 /// One part, and how it is started.
-pub(crate) struct Part {
+pub(super) struct Part {
     pub(super) label: &'static str,
     arguments: Vec<OsString>,
 }
