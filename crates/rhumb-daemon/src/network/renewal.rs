@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::created::{is_half_over, put};
 use super::joining::{Asked, ask_again};
+use super::neighbours::find_again;
 use super::{Joined, labels};
 use crate::failure::{Failure, Outcome};
 use crate::output::remark;
@@ -39,7 +40,7 @@ pub fn renew_before(identity: &Arc<Identity>, joined: &Joined) -> Outcome {
 
 /// Asks for as long as this host is a member, and says why if it is one no longer. `lost` is told
 /// when no router lets it in: then the keeper is asked at once.
-pub async fn renew(identity: Arc<Identity>, joined: Joined, lost: Arc<Notify>) -> Failure {
+pub async fn renew(identity: Arc<Identity>, mut joined: Joined, lost: Arc<Notify>) -> Failure {
     let mut said: Option<String> = None;
     loop {
         let (problem, pause) = match ask(&identity, &joined).await {
@@ -48,6 +49,10 @@ pub async fn renew(identity: Arc<Identity>, joined: Joined, lost: Arc<Notify>) -
             Ok(Told::NoMember) => return Failure::operation_text(no_member(&joined)),
             Err(failure) => {
                 tracing::debug!(%failure, "the keeper does not answer");
+                if has_moved(&identity, &mut joined).await {
+                    sleep(LEAST_PAUSE).await;
+                    continue;
+                }
                 // Somebody has to look only if it lasts.
                 let is_due = is_half_over(&joined.key());
                 (is_due.then(|| format!("the membership is not renewed: {failure}")), TRY_AGAIN)
@@ -62,6 +67,13 @@ pub async fn renew(identity: Arc<Identity>, joined: Joined, lost: Arc<Notify>) -
             () = lost.notified() => sleep(LEAST_PAUSE).await,
         }
     }
+}
+
+/// Whether the host of a link's network is found at another address than before.
+async fn has_moved(identity: &Identity, joined: &mut Joined) -> bool {
+    let before = joined.host.clone();
+    let is_there = joined.is_lan && find_again(identity, joined).await.is_ok_and(|it| it);
+    is_there && joined.host != before
 }
 
 enum Told {

@@ -138,13 +138,18 @@ fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Outcome {
 /// Sees to it that this host stays a member of its network, and ends when it is one no longer.
 async fn stay(node: Node, identity: Arc<Identity>, joined: Joined) -> Outcome {
     let lost = Arc::new(Notify::new());
+    let is_lan = joined.is_lan;
     let renewal = renewal::renew(identity, joined, Arc::clone(&lost));
     let mut standing = node.watch();
     let watch = async {
+        let mut was_lost = false;
         while let Some(now) = standing.changed().await {
-            if now.router.is_none() {
+            let is_lost = now.router.is_none();
+            // A router of a link that is there again may be so at another address, and the keeper.
+            if is_lost || (was_lost && is_lan) {
                 lost.notify_one();
             }
+            was_lost = is_lost;
         }
         std::future::pending().await
     };
