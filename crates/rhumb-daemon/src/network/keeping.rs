@@ -359,7 +359,10 @@ impl Desk {
         let Some(ticket) = requests.enter(request, clock::now().instant) else {
             return refused(Refusal::Busy);
         };
-        // Whoever asks learns the number when it is seen here.
+        // Whoever asks learns the number when it is seen here: nobody tries one unseen.
+        if requests.open_for(clock::now().instant).is_none() {
+            sleep(SHOWN_FIRST).await;
+        }
         let shown = Admission::Reveal(opening.nonce()).emit();
         channel.outbox.send(shown).await.map_err(Failure::operation)?;
         let mut late = pin!(sleep(ASK_WITHIN));
@@ -413,17 +416,19 @@ impl Desk {
         let now_s = clock::now().unix_s();
         let ledger = self.ledger().unwrap_or_default();
         let network = self.created.folder.label();
-        let all = requests.all().into_iter().filter(|it| ledger.member(it.name).is_none());
         let tell = |it: Request| {
+            // A member whose answer was lost asks again, as whom it was let in.
+            let member = ledger.member(it.name).map(|member| member.label.clone());
+            let label = member.unwrap_or_else(|| ledger.free(&it.wanted, network, now_s));
             json!({
                 "name": it.name.to_string(),
-                "label": ledger.free(&it.wanted, network, now_s).as_str(),
+                "label": label.as_str(),
                 "number": it.number.to_string(),
                 "address": it.source.to_string(),
                 "agreed": it.agreed,
             })
         };
-        all.map(tell).collect()
+        requests.all().into_iter().map(tell).collect()
     }
 
     fn admit(&self, id: [u8; 8], name: Name, role: rhumb_wire::Role) -> Admission {
@@ -527,6 +532,8 @@ const STRANGERS: usize = 64;
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(60);
 /// A month, to fetch a key from where it lies.
 const WARN_WITHIN_S: u64 = 30 * 86_400;
+/// Who runs the keeper looks who asks three times a second.
+const SHOWN_FIRST: Duration = Duration::from_millis(700);
 /// Until whom somebody let in is greeted.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Until the last word has arrived.
