@@ -7,6 +7,7 @@
 //! | `fault` | errors, with numbers that stay |
 //! | `files` | a file that is sent or received, by its path |
 //! | `here` | values of one process, of which a fork makes copies that are good for nothing |
+//! | `network` | joining by the label of a network that this host is a member of |
 //! | `runtime` | the one thread on which futures are, for callers that have no runtime |
 //! | `both_ways` | a stream that is read and written by two at once |
 
@@ -14,6 +15,7 @@ mod both_ways;
 mod fault;
 mod files;
 mod here;
+mod network;
 mod runtime;
 
 use std::collections::HashSet;
@@ -30,6 +32,7 @@ pub use both_ways::BothWays;
 pub use fault::{Fault, FaultKind};
 pub use files::{receive_file, send_file};
 pub use here::Here;
+pub use network::{Entrance, check_nobody_is};
 pub use runtime::runtime;
 
 use crate::Remote;

@@ -35,6 +35,7 @@
 //! | [`core`] | the node without I/O, for other drivers and for simulations |
 //! | [`ip`] | IP packets between names, without device and connections |
 //! | [`foreign`] | what bindings for other languages share |
+//! | [`joined`] | a network that a host is a member of, as it lies in the host's files |
 //! | [`discovery`] | the links of a host, and the router's side of being found on them |
 //! | [`transfer`] | what files are read from and written to, and why they do not arrive |
 
@@ -54,6 +55,7 @@ pub mod fuzz;
 mod group;
 #[cfg(target_os = "linux")]
 pub mod ip;
+pub mod joined;
 mod mailbox;
 mod node;
 mod packets;

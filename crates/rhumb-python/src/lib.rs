@@ -19,6 +19,7 @@ mod error;
 mod intake;
 mod key;
 mod node;
+mod progress;
 mod stream;
 
 use pyo3::prelude::*;
@@ -34,6 +35,8 @@ mod _native {
     use crate::key::{AdCert, Identity};
     #[pymodule_export]
     use crate::node::{Node, Service};
+    #[pymodule_export]
+    use crate::progress::Progress;
     #[pymodule_export]
     use crate::stream::Stream;
 

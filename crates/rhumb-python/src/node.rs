@@ -8,8 +8,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use rhumb_node::foreign::{
-    self, Fault, FaultKind, Here, check_role, find_router, identity_of_node, parse_admits,
-    parse_name,
+    self, Entrance, Fault, FaultKind, Here, check_nobody_is, check_role, find_router,
+    identity_of_node, parse_admits, parse_name,
 };
 use rhumb_node::{Config, Passphrase, RouterChoice};
 
@@ -17,6 +17,7 @@ use crate::courier::Courier;
 use crate::error::OrRaise;
 use crate::intake::{Listener, Port};
 use crate::key::{AdCert, Identity};
+use crate::progress::Progress;
 use crate::stream::Stream;
 
 /// A name that is joined to a router.
@@ -32,6 +33,8 @@ pub(crate) struct Node {
 #[pyo3(from_item_all)]
 struct Options {
     router: Option<String>,
+    /// Of this host: that of the label, or the only one.
+    network: Option<Label>,
     roots: Vec<String>,
     only: Vec<String>,
     bind: Option<String>,
@@ -39,6 +42,13 @@ struct Options {
     give_up_after: f64,
     require_published: bool,
     tls: bool,
+}
+
+/// `True`, or what the network is called here.
+#[derive(FromPyObject)]
+enum Label {
+    Any(bool),
+    Text(String),
 }
 
 /// Whose name a node has.
@@ -63,8 +73,21 @@ impl Node {
             None => Owner::Kept(key.0, key.1.map(Passphrase::new)),
         };
         courier.get().send(future, async move {
+            let entrance = options.entrance()?;
+            let (owner, is_this_hosts) = match (owner, &entrance) {
+                (Owner::Kept(None, passphrase), Some(entrance)) => {
+                    (Owner::Kept(Some(entrance.key.clone()), passphrase), true)
+                }
+                (owner, _) => (owner, false),
+            };
             let identity = owner.identity().await?;
-            let node = rhumb_node::Node::join(identity, options.config().await?).await?;
+            if is_this_hosts {
+                let name = identity.name();
+                let check = tokio::task::spawn_blocking(move || check_nobody_is(name));
+                check.await.map_err(|error| Fault::new(FaultKind::System, error))??;
+            }
+            let config = options.config(entrance).await?;
+            let node = rhumb_node::Node::join(identity, config).await?;
             let name = node.name().to_string();
             Ok::<_, Fault>(Self { node: Here::new(node), name })
         })
@@ -153,11 +176,13 @@ impl Node {
         future: &Bound<'_, PyAny>,
         to: &str,
         path: PathBuf,
+        progress: Option<&Bound<'_, Progress>>,
     ) -> PyResult<u64> {
         let py = future.py();
         let (node, to) = (self.node.value().or_raise(py)?.clone(), parse_name(to).or_raise(py)?);
+        let note = Progress::noting(progress);
         courier.get().send(future, async move {
-            foreign::send_file(&node, to, path).await.map(|report| report.bytes)
+            foreign::send_file(&node, to, path, note).await.map(|report| report.bytes)
         })
     }
 
@@ -167,14 +192,16 @@ impl Node {
         courier: &Bound<'_, Courier>,
         future: &Bound<'_, PyAny>,
         folder: PathBuf,
-        allow: Vec<String>,
-        most: u64,
+        bounds: (Vec<String>, u64),
+        progress: Option<&Bound<'_, Progress>>,
     ) -> PyResult<u64> {
         let py = future.py();
         let node = self.node.value().or_raise(py)?.clone();
+        let (allow, most) = bounds;
         let admits = parse_admits(allow.iter().map(String::as_str)).or_raise(py)?;
+        let note = Progress::noting(progress);
         courier.get().send(future, async move {
-            let (path, report) = foreign::receive_file(&node, folder, admits, most).await?;
+            let (path, report) = foreign::receive_file(&node, folder, admits, most, note).await?;
             let (from, to) = (report.from.to_string(), report.to.to_string());
             Ok::<_, Fault>((path, from, to, report.bytes))
         })
@@ -241,14 +268,30 @@ impl Owner {
 }
 
 impl Options {
-    async fn config(self) -> Result<Config, Fault> {
-        let router = match &self.router {
-            Some(_) if !self.roots.is_empty() || !self.only.is_empty() => {
+    /// By which network of this host, if by one.
+    fn entrance(&self) -> Result<Option<Entrance>, Fault> {
+        let label = match &self.network {
+            None | Some(Label::Any(false)) => return Ok(None),
+            Some(Label::Any(true)) => None,
+            Some(Label::Text(label)) => Some(label.as_str()),
+        };
+        if self.router.is_some() || !self.roots.is_empty() || !self.only.is_empty() {
+            return Err(Fault::invalid(
+                "a network has its router; leave out `router`, or `network`",
+            ));
+        }
+        Entrance::find(label).map(Some)
+    }
+
+    async fn config(self, entrance: Option<Entrance>) -> Result<Config, Fault> {
+        let router = match (&self.router, entrance) {
+            (_, Some(entrance)) => entrance.router().await?.into(),
+            (Some(_), None) if !self.roots.is_empty() || !self.only.is_empty() => {
                 let text = "`router` is the one to join; leave it out, or `roots` and `only`";
                 return Err(Fault::invalid(text));
             }
-            Some(router) => find_router(router).await?.into(),
-            None => {
+            (Some(router), None) => find_router(router).await?.into(),
+            (None, None) => {
                 let mut roots = Vec::new();
                 for root in &self.roots {
                     roots.push(find_router(root).await?);

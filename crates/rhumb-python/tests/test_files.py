@@ -69,3 +69,60 @@ def test_what_is_there_large_or_a_strangers_is_declined(network: Network, tmp_pa
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
     assert [path.name for path in folder.iterdir()] == ["chart"]
+
+
+def test_who_wants_to_know_is_told_how_far_a_file_is(network: Network, tmp_path: Path) -> None:
+    folder, path, size = tmp_path / "in", tmp_path / "chart", 3_000_000
+    folder.mkdir()
+    path.write_bytes(bytes(size))
+    sent: list[tuple[int, int]] = []
+    arrived: list[tuple[int, int]] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+
+        def note(done: int, all: int) -> None:
+            # It is the loop that calls: nothing has to be locked.
+            assert asyncio.get_running_loop() is loop
+            sent.append((done, all))
+
+        async with rhumb.join(router=network.router) as one:
+            async with rhumb.join(router=network.router) as other:
+                receiving = asyncio.create_task(
+                    one.receive_file(
+                        folder, allow=[other.name],
+                        progress=lambda done, all: arrived.append((done, all)),
+                    )
+                )
+                assert await other.send_file(one.name, path, progress=note) == size
+                await receiving
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+    for told in (sent, arrived):
+        assert told[-1] == (size, size)
+        assert all(done <= size and of == size for done, of in told)
+        assert told == sorted(set(told)), "it only grows, and says nothing twice"
+
+
+def test_what_progress_raises_stops_the_file(network: Network, tmp_path: Path) -> None:
+    folder, path = tmp_path / "in", tmp_path / "chart"
+    folder.mkdir()
+    path.write_bytes(bytes(64_000_000))
+
+    async def run() -> None:
+        async with rhumb.join(router=network.router) as one:
+            async with rhumb.join(router=network.router) as other:
+                receiving = asyncio.create_task(one.receive_file(folder, allow=[other.name]))
+                await asyncio.sleep(0)
+
+                def enough(done: int, all: int) -> None:
+                    raise ValueError("enough of it")
+
+                with pytest.raises(ValueError, match="enough of it"):
+                    await other.send_file(one.name, path, progress=enough)
+                # Either it was called while the file was on its way, or in the end.
+                if not receiving.done():
+                    receiving.cancel()
+                await asyncio.wait((receiving,))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))

@@ -16,13 +16,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rhumb_node::joined::NODE_KEY;
 use rhumb_trust::invitation::Host;
 use rhumb_trust::{Identity, Membership, Window};
 use rhumb_wire::{Name, PublishedLabel, Rights, Role};
 use serde::{Deserialize, Serialize};
 
 use super::address::address_on_link;
-use super::folder::{NODE_KEY, ROUTER_KEY};
+use super::folder::ROUTER_KEY;
 use super::joined::{Joined, resolve};
 use super::ledger::{Ledger, Rank};
 use super::{DEFAULT_PORT, Folder, MEMBERSHIP_S, labels};

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use rhumb_node::joined::networks_in;
 use rhumb_wire::PublishedLabel;
 
 use crate::failure::{Failure, Outcome};
@@ -106,15 +107,12 @@ pub(super) fn waiting(id: &str) -> Outcome<PathBuf> {
 fn networks() -> Outcome<PathBuf> {
     let folder = book::folder()
         .ok_or_else(|| Failure::setup_text("no place for networks: set HOME or XDG_DATA_HOME"))?;
-    Ok(folder.join("networks"))
+    Ok(networks_in(&folder))
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {
     Failure::setup_text(format!("folder {}: {error}", path.display()))
 }
 
-/// The key of this host in a network. A key shows one membership, and whoever meets the host in two
-/// networks need not know that it is one.
-pub(super) const NODE_KEY: &str = "node.key";
 /// The key of a router, be it the network's first one or one that joined.
 pub(super) const ROUTER_KEY: &str = "router.key";

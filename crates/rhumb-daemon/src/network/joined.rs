@@ -5,15 +5,16 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+use clap::ValueEnum;
+use rhumb_node::joined::{JoinedNetwork, MEMBER_FILE, NODE_KEY};
 use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel};
-use serde::{Deserialize, Serialize};
 
 use super::Folder;
-use super::folder::{NODE_KEY, ROUTER_KEY};
+use super::folder::ROUTER_KEY;
 use super::ledger::Rank;
 use crate::failure::{Failure, Outcome};
-use crate::remote::{Remote, parse_name};
+use crate::remote::Remote;
 use crate::secret_file;
 
 /// A network, as a member knows it.
@@ -39,35 +40,13 @@ pub struct Joined {
     pub is_lan: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    version: u32,
-    label: String,
-    role: Rank,
-    domain: String,
-    host: String,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    lan: bool,
-    router: RawPart,
-    rib: RawPart,
-    keeper: RawPart,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawPart {
-    name: String,
-    port: u16,
-}
-
 impl Joined {
     /// The network in `folder`; none if this host is no member.
     ///
     /// # Errors
     /// When its settings cannot be read.
     pub fn find(folder: &Folder) -> Outcome<Option<Self>> {
-        let path = folder.file(SETTINGS);
+        let path = folder.file(MEMBER_FILE);
         if !path.exists() {
             return Ok(None);
         }
@@ -87,27 +66,15 @@ impl Joined {
     }
 
     fn parse(folder: &Folder, text: &str) -> Result<Self, String> {
-        let raw: Raw = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-        if raw.version != VERSION {
-            return Err(format!("it has version {}, and this rhumb reads {VERSION}", raw.version));
-        }
-        let part = |raw: &RawPart| Ok::<_, String>((parse_name(&raw.name)?, raw.port));
-        let label = raw.label.parse();
-        Ok(Self {
-            folder: folder.clone(),
-            label: label.map_err(|_| format!("`{}` is no label", raw.label))?,
-            rank: raw.role,
-            domain: parse_name(&raw.domain)?,
-            host: Host::parse(&raw.host)?,
-            router: part(&raw.router)?,
-            rib: part(&raw.rib)?,
-            keeper: part(&raw.keeper)?,
-            is_lan: raw.lan,
-        })
+        let JoinedNetwork { label, role, domain, host, is_lan, router, rib, keeper } =
+            JoinedNetwork::parse(text)?;
+        let rank = Rank::from_str(&role, false).map_err(|_| format!("`{role}` is no role"))?;
+        let folder = folder.clone();
+        Ok(Self { folder, label, rank, domain, host, router, rib, keeper, is_lan })
     }
 
     pub(super) fn save(&self) -> Outcome {
-        secret_file::create(&self.folder.file(SETTINGS), &self.emit())
+        secret_file::create(&self.folder.file(MEMBER_FILE), &self.emit())
     }
 
     /// From now on its host is here.
@@ -116,26 +83,24 @@ impl Joined {
             return Ok(());
         }
         self.host = host;
-        let path = self.folder.file(SETTINGS);
+        let path = self.folder.file(MEMBER_FILE);
         secret_file::replace(&path, self.emit().as_bytes())
             .map_err(|error| Failure::operation_text(format!("file {}: {error}", path.display())))
     }
 
     fn emit(&self) -> String {
-        let part = |(name, port): (Name, u16)| RawPart { name: name.to_string(), port };
-        let raw = Raw {
-            version: VERSION,
-            label: self.label.to_string(),
-            role: self.rank,
-            domain: self.domain.to_string(),
-            host: self.host.to_string(),
-            lan: self.is_lan,
-            router: part(self.router),
-            rib: part(self.rib),
-            keeper: part(self.keeper),
+        let role = self.rank.to_possible_value().map(|it| it.get_name().to_owned());
+        let network = JoinedNetwork {
+            label: self.label.clone(),
+            role: role.expect("invariant: no rank is hidden"),
+            domain: self.domain,
+            host: self.host.clone(),
+            is_lan: self.is_lan,
+            router: self.router,
+            rib: self.rib,
+            keeper: self.keeper,
         };
-        let text = toml::to_string(&raw).expect("invariant: names and hosts are text");
-        format!("{HEAD}{text}")
+        format!("{HEAD}{}", network.text())
     }
 
     /// Its key, with the membership beside it.
@@ -192,6 +157,4 @@ pub fn resolve(host: &Host, port: u16) -> Outcome<SocketAddr> {
     }
 }
 
-const VERSION: u32 = 1;
-const SETTINGS: &str = "member.toml";
 const HEAD: &str = "# A network that this host is a member of: rhumb up.\n";

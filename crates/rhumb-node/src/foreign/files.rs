@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rhumb_end::Admits;
@@ -17,20 +18,27 @@ use super::{Fault, FaultKind};
 use crate::transfer::{Offered, WriteAt, sha256_of};
 use crate::{Node, ReceiveReport, SendReport};
 
-/// Sends the file at `path` to `to`, under its own name. Dropped, it stops.
+/// Sends the file at `path` to `to`, under its own name. Dropped, it stops. `progress` is told how
+/// many bytes have arrived, of how many.
 ///
 /// # Errors
 /// When it cannot be read, or as [`Node::send_file`].
-pub async fn send_file(node: &Node, to: Name, path: PathBuf) -> Result<SendReport, Fault> {
+pub async fn send_file(
+    node: &Node,
+    to: Name,
+    path: PathBuf,
+    mut progress: impl FnMut(u64, u64) + Send + 'static,
+) -> Result<SendReport, Fault> {
     let read = move || offered(&path);
     let read = tokio::task::spawn_blocking(read).await;
     let (file, offer) = read.map_err(|error| Fault::new(FaultKind::System, error))??;
-    Ok(node.send_file(to, file, offer, |_| {}).await?)
+    let length = offer.length;
+    Ok(node.send_file(to, file, offer, move |bytes| progress(bytes, length)).await?)
 }
 
 /// Receives one file of up to `most` bytes into `folder`, from whom `admits` says: where it is.
 /// Folders are declined, and what has no length yet, and what has a name that is taken. Dropped, it
-/// stops, and nothing is left.
+/// stops, and nothing is left. `progress` is told how many bytes have arrived, of how many.
 ///
 /// # Errors
 /// When it cannot be written, or as [`Node::receive_file`].
@@ -39,13 +47,21 @@ pub async fn receive_file(
     folder: PathBuf,
     admits: Admits,
     most: u64,
+    mut progress: impl FnMut(u64, u64) + Send + 'static,
 ) -> Result<(PathBuf, ReceiveReport), Fault> {
     if !folder.is_dir() {
         return Err(Fault::invalid(format!("{} is no folder; make one", folder.display())));
     }
     let place = folder.clone();
-    let open = move |offered: &Offered| Arriving::begin(&place, &offered.offer, most);
-    let report = node.receive_file_from(admits, open, |_| {}).await?;
+    let length = Arc::new(AtomicU64::new(0));
+    let all = Arc::clone(&length);
+    let open = move |offered: &Offered| {
+        let arriving = Arriving::begin(&place, &offered.offer, most)?;
+        length.store(offered.offer.length, Ordering::Relaxed);
+        Ok(arriving)
+    };
+    let progress = move |bytes| progress(bytes, all.load(Ordering::Relaxed));
+    let report = node.receive_file_from(admits, open, progress).await?;
     Ok((folder.join(&report.file_name), report))
 }
 

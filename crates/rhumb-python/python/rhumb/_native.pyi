@@ -18,6 +18,7 @@ __all__ = [
     "Listener",
     "Node",
     "Port",
+    "Progress",
     "Service",
     "Stream",
     "__version__",
@@ -104,14 +105,21 @@ class Node:
     ) -> int: ...
     def ping(self, courier: Courier, future: Future[float], to: str, timeout: float) -> int: ...
     def serve(self, courier: Courier, future: Future[Service], ad_cert: AdCert) -> int: ...
-    def send_file(self, courier: Courier, future: Future[int], to: str, path: _Path) -> int: ...
+    def send_file(
+        self,
+        courier: Courier,
+        future: Future[int],
+        to: str,
+        path: _Path,
+        progress: Optional[Progress],
+    ) -> int: ...
     def receive_file(
         self,
         courier: Courier,
         future: Future[tuple[Path, str, str, int]],
         folder: _Path,
-        allow: list[str],
-        most: int,
+        bounds: tuple[list[str], int],
+        progress: Optional[Progress],
     ) -> int: ...
     def status(self, courier: Courier, future: Future[str]) -> int: ...
     def leave(self, courier: Courier, future: Future[bool]) -> int: ...
@@ -139,6 +147,11 @@ class Port:
         body: bytes,
     ) -> int: ...
     def close(self, courier: Courier, future: Future[object]) -> int: ...
+
+@final
+class Progress:
+    def __new__(cls) -> Progress: ...
+    def now(self) -> Optional[tuple[int, int]]: ...
 
 @final
 class Listener:

@@ -23,6 +23,7 @@ from rhumb import _native
 from rhumb._errors import Error
 from rhumb._keys import AdCert, Identity
 from rhumb._ports import Port
+from rhumb._progress import OnProgress, with_progress
 from rhumb._scope import Scoped
 from rhumb._server import DEFAULT_MOST, Server
 from rhumb._streams import Stream
@@ -167,20 +168,38 @@ class Node(Scoped):
             ad_cert = AdCert.load(ad_cert)
         return Service(await wait_for(self._node.serve, ad_cert))
 
-    async def send_file(self, to: str, path: _Path) -> int:
+    async def send_file(
+        self, to: str, path: _Path, *, progress: Optional[OnProgress] = None
+    ) -> int:
         """Sends a file to a name, under its own name, to `receive_file` or `rhumb receive` there:
-        how many bytes that were. It arrives whole, or this fails. Cancelled, it stops."""
-        sent: int = await wait_for(self._node.send_file, to, os.fspath(path))
+        how many bytes that were. It arrives whole, or this fails. Cancelled, it stops. `progress`
+        is called with how many bytes have arrived and how many there are, some times a second and
+        once in the end; what it raises stops the file, and is raised here."""
+
+        def begin(courier: Any, future: Any, noted: Optional[_native.Progress]) -> int:
+            return self._node.send_file(courier, future, to, os.fspath(path), noted)
+
+        sent: int = await with_progress(begin, progress)
         return sent
 
     async def receive_file(
-        self, folder: _Path, *, allow: _Allow, most: int = DEFAULT_MOST_BYTES
+        self,
+        folder: _Path,
+        *,
+        allow: _Allow,
+        most: int = DEFAULT_MOST_BYTES,
+        progress: Optional[OnProgress] = None,
     ) -> ReceivedFile:
         """Receives one file of up to `most` bytes into a folder, under its sender's name for it.
         Only those can send it whom `allow` names, as for `serve`. One whose name is taken is
-        declined, and so are folders. Cancelled, it stops, and nothing is left of it."""
-        wait = wait_for(self._node.receive_file, os.fspath(folder), _words(allow), most)
-        return ReceivedFile(*await wait)
+        declined, and so are folders. Cancelled, it stops, and nothing is left of it. `progress` is
+        called as by `send_file`, from when a file comes."""
+        bounds = (_words(allow), most)
+
+        def begin(courier: Any, future: Any, noted: Optional[_native.Progress]) -> int:
+            return self._node.receive_file(courier, future, os.fspath(folder), bounds, noted)
+
+        return ReceivedFile(*await with_progress(begin, progress))
 
     async def status(self) -> dict[str, Any]:
         """How it is: its router, its lease, what went in and out, and what was dropped and why."""
@@ -261,6 +280,7 @@ class _Joining:
 def join(
     *,
     router: Optional[str] = None,
+    network: Union[str, bool, None] = None,
     key: Union[Identity, _Path, None] = None,
     passphrase: Optional[str] = None,
     roots: Iterable[str] = (),
@@ -277,6 +297,9 @@ def join(
     router: where one is, and who it must prove to be: `NAME@ADDRESS`. By its address alone whoever
         answers there is believed. Without any, one is found on the local network, or else among
         `roots`, which are tried in order; where `only` has names, no other router is joined.
+    network: what this host calls a network that it has joined with `rhumb join`, or `True` for the
+        only one: its router is joined, with the host's key there, unless `key` is given. Not while
+        `rhumb up` runs with that key.
     key: an `Identity`, or the path of a key file, as `rhumb keygen` makes them; the membership that
         lies beside it is shown. Without any, the node has a name of the moment.
     passphrase: opens a sealed key file; without it, that in `RHUMB_PASSPHRASE`.
@@ -294,6 +317,7 @@ def join(
         passphrase = os.environ.get("RHUMB_PASSPHRASE")
     options = {
         "router": router,
+        "network": network,
         "roots": list(roots),
         "only": list(only),
         "bind": local_address,
