@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use rhumb_collector::Endpoint;
 use rhumb_wire::{Name, Role};
 
 use crate::admin::{Admin, USUAL};
@@ -90,6 +91,10 @@ pub struct CommandLine {
     /// Whose AES-GCM seals what is sent: nothing that is sent differs [default: fastest]
     #[arg(long, global = true, value_name = "WHICH")]
     pub cipher: Option<CipherChoice>,
+    /// The collector of OpenTelemetry that a daemon pushes what it counts to, by OTLP over HTTP,
+    /// like `https://HOST:4318` [default: none]
+    #[arg(long, global = true, value_name = "URL", value_parser = parse_collector)]
+    pub otlp: Option<Endpoint>,
     /// No progress bar, not even on a terminal
     #[arg(long, global = true)]
     pub quiet: bool,
@@ -102,6 +107,10 @@ pub struct CommandLine {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
+}
+
+fn parse_collector(text: &str) -> Result<Endpoint, String> {
+    Endpoint::parse(text).map_err(|error| error.to_string())
 }
 
 impl CommandLine {

@@ -17,6 +17,7 @@ mod seat;
 #[cfg(target_os = "linux")]
 mod stamp;
 mod survey;
+mod telemetry;
 mod tun;
 mod up;
 pub(crate) mod value;
@@ -64,6 +65,7 @@ pub use seat::SeatSettings;
 #[cfg(target_os = "linux")]
 pub use stamp::{StampDaemonSettings, StampSettings};
 pub use survey::{Listens, Survey};
+pub use telemetry::TelemetrySettings;
 pub use tun::TunSettings;
 pub use up::{Allowed, Brought, OfferedPort, UpSettings, WayUp};
 use value::{Fault, RawNames, RawWorkers, line_at};

@@ -6,8 +6,10 @@ mod control;
 mod copies;
 mod hangup;
 mod http;
+mod otlp;
 mod rules;
 mod snapshot;
+mod telemetry;
 mod worker;
 
 use std::fmt;
@@ -24,12 +26,13 @@ use tokio::sync::Notify;
 use crate::admin::Admin;
 use crate::failure::{Failure, Outcome};
 
+pub use control::Control;
 pub(crate) use control::bind_socket;
-pub use control::{Control, VERSION};
 pub use copies::WriteCopy;
 pub use hangup::{Hangup, Terminal};
 pub use rules::RulesFollower;
-pub use snapshot::{Metric, Reading, Snapshot, by_reason};
+pub use snapshot::{Metric, Reading, Snapshot, VERSION, by_reason};
+pub use telemetry::name_collector;
 pub use worker::Worker;
 
 /// The one line a daemon prints when others may use it.
@@ -78,7 +81,15 @@ impl Serialize for Ready {
 pub fn take_control(admin: Option<&Admin>, label: &str, with_parent: bool) -> Outcome<Control> {
     let wake = Wake::new().map_err(Failure::setup)?;
     let admin = admin.map(|admin| admin.settled(label)).transpose()?;
-    Control::start(admin, with_parent, wake)
+    Control::start(admin, label, with_parent, wake)
+}
+
+/// As [`take_control`], of a command that tells of itself only if it is asked to.
+pub fn take_control_if_asked(admin: Option<&Admin>, label: &str) -> Outcome<Option<Control>> {
+    match admin.is_some() || telemetry::has_collector() {
+        true => take_control(admin, label, false).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Wakes are for threads that wait: this makes one that waits, and tells a task.

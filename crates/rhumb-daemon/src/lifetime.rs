@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::failure::{Failure, Outcome};
+use crate::supervisor;
 
 /// What a long-running command waits for besides its work.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Lifetime {
         })
     }
 
-    /// Waits for the end; says why it came.
+    /// Waits for the end, and tells the service manager of it; says why it came.
     pub async fn end(&mut self) -> &'static str {
         let parent = async {
             match &mut self.parent {
@@ -39,11 +40,13 @@ impl Lifetime {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let cause = tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
             () = parent => "the parent process ended",
-        }
+        };
+        supervisor::stopping();
+        cause
     }
 }
 

@@ -11,14 +11,17 @@ use std::time::Duration;
 use rhumb_node::{Config, Node, NodeError, RouterChoice, Standing, StandingWatch};
 use rhumb_wire::Name;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use crate::belonging::Belonging;
+use crate::clock;
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
 use crate::key;
 use crate::lifetime::Lifetime;
 use crate::network::Joined;
 use crate::output::remark;
+use crate::supervisor::Heart;
 
 /// Joins, does `work`, and leaves, whatever came of the work. Ended from outside, the work is
 /// dropped where it stands and `interrupted` says what that means.
@@ -69,6 +72,7 @@ pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
         let outcome = tokio::select! {
             outcome = work(node.clone()) => outcome,
             never = tell_changes(standing) => match never {},
+            never = beat(node.clone()) => match never {},
             failure = follow(belonging, node.clone()) => Err(failure),
             cause = lifetime.end() => {
                 tracing::info!(cause, "leaving");
@@ -100,6 +104,19 @@ async fn follow(belonging: Belonging, node: Node) -> Failure {
             tracing::warn!(%error, "the new membership cannot be shown");
         }
     }
+}
+
+/// Tells a service manager that watches that the node goes round: its driver answers. Ends never.
+async fn beat(node: Node) -> Infallible {
+    let mut heart = Heart::new(clock::now().instant);
+    while let Some(pause) = heart.pause() {
+        sleep(pause).await;
+        if node.status().await.is_err() {
+            break;
+        }
+        heart.beat(clock::now().instant);
+    }
+    std::future::pending().await
 }
 
 /// Says when a name that was not published is, and that

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use crate::clock;
 use crate::daemon::{Control, Metric, Reading, Snapshot};
 use crate::failure::{Failure, Outcome};
+use crate::supervisor::Heart;
 
 /// A sans-IO service that a worker drives.
 pub trait Service: OnStreams {
@@ -54,11 +55,14 @@ pub fn serve<S: Service>(
     mut until: impl FnMut(&mut S, Now) -> bool,
 ) -> Outcome<bool> {
     let mut batch = Batch::new();
+    let mut heart = Heart::new(Instant::now());
+    let most_wait = heart.pause().map_or(MAX_WAIT, |pause| pause.min(MAX_WAIT));
     let mut on_xdp: Vec<String> =
         io.io().interfaces().into_iter().map(|(name, _)| name.to_owned()).collect();
     loop {
         tell_of_interfaces_gone(io.io(), &mut on_xdp);
         let now = clock::now();
+        heart.beat(now.instant);
         service.advance(now);
         flush(io, service, &mut batch)?;
         if io.meet(service, now) {
@@ -86,7 +90,7 @@ pub fn serve<S: Service>(
         });
         let due = service
             .poll_timeout()
-            .map_or(MAX_WAIT, |due| due.saturating_duration_since(Instant::now()).min(MAX_WAIT));
+            .map_or(most_wait, |due| due.saturating_duration_since(Instant::now()).min(most_wait));
         io.wait(Some(due), Some(control.wake())).map_err(Failure::operation)?;
         receive(io, service, &mut batch)?;
     }

@@ -16,6 +16,7 @@ use rhumb_daemon::cli::{
 };
 use rhumb_daemon::clock;
 use rhumb_daemon::config::{ConfigFile, NodeSettings};
+use rhumb_daemon::daemon;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::network::running::Passed;
 use rhumb_daemon::output::Form;
@@ -49,10 +50,7 @@ fn main() -> ExitCode {
 fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
     let form = Form::from_flag(line.json);
     start_log(line.log.as_deref(), &file)?;
-    if let Some(choice) = line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? {
-        use_cipher(choice)?;
-    }
-    tracing::debug!(by = ?rhumb_link::cipher_backend(), "AES-GCM is computed");
+    settle(line, &file)?;
     let with_parent = line.with_parent;
     let node = |arguments| file.node(arguments);
     let outcome = match &line.command {
@@ -121,7 +119,8 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
 /// What is said of this process and holds for those that it starts, too.
 fn passed(line: &CommandLine) -> Passed<'_> {
     let clock_offset_s = line.clock_offset_s;
-    Passed { config: line.config.as_deref(), log: line.log.as_deref(), clock_offset_s }
+    let (config, log, otlp) = (line.config.as_deref(), line.log.as_deref(), line.otlp.as_ref());
+    Passed { config, log, otlp: otlp.map(ToString::to_string), clock_offset_s }
 }
 
 fn rib(arguments: &RibArguments, line: &CommandLine, file: &ConfigFile, form: Form) -> Outcome {
@@ -167,6 +166,18 @@ fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    Ok(())
+}
+
+/// What holds for the process, whatever it does.
+fn settle(line: &CommandLine, file: &ConfigFile) -> Outcome {
+    if let Some(settings) = file.telemetry(line.otlp.as_ref())? {
+        daemon::name_collector(settings);
+    }
+    if let Some(choice) = line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? {
+        use_cipher(choice)?;
+    }
+    tracing::debug!(by = ?rhumb_link::cipher_backend(), "AES-GCM is computed");
     Ok(())
 }
 

@@ -71,6 +71,7 @@ mod rib_store;
 mod ribs_away;
 mod serve;
 mod state;
+mod supervised;
 mod tls;
 mod top;
 mod top_elsewhere;

@@ -14,6 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::access::{RULE_KEYS, RawRule};
 use super::neighbours::{NEIGHBOUR_KEYS, RawNeighbour};
 use super::seat::{RawSeat, SEAT_KEYS};
+use super::telemetry::{RawTelemetry, TELEMETRY_KEYS};
 use super::tun::TUN_KEYS;
 use super::up::{FORWARD_KEYS, RawUp, SERVE_KEYS, UP_KEYS};
 use super::value::{Fault, RawNames, RawWorkers, line_at};
@@ -25,6 +26,7 @@ use super::words;
 pub(crate) struct RawConfig {
     pub(crate) log: Option<String>,
     pub(crate) cipher: Option<Spanned<String>>,
+    pub(crate) otlp: RawTelemetry,
     pub(crate) rib: RawRib,
     pub(crate) router: RawRouter,
     pub(crate) node: RawNode,
@@ -343,6 +345,7 @@ const LEAST_SIMILARITY: f64 = 0.7;
 const TOP_KEYS: &[&str] = &[
     "log",
     "cipher",
+    "otlp",
     "rib",
     "router",
     "node",
@@ -356,6 +359,7 @@ const TOP_KEYS: &[&str] = &[
     "stamp",
 ];
 const SECTIONS: &[(&str, &[&str])] = &[
+    ("otlp", TELEMETRY_KEYS),
     (
         "rib",
         &[
@@ -515,7 +519,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, cipher, rib, router, node, receive, up, keyserver, waypoint, border, exchange, member, stamp"
+            "unknown key `zzz`; known are: log, cipher, otlp, rib, router, node, receive, up, keyserver, waypoint, border, exchange, member, stamp"
         );
     }
 

@@ -17,7 +17,8 @@ use tokio::sync::oneshot;
 
 use super::copies::{Copies, WriteCopy};
 use super::http::{self, Enquirer};
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, VERSION};
+use super::telemetry::{self, Pushing};
 use crate::admin::Admin;
 use crate::failure::{Failure, Outcome};
 use crate::lifetime::Lifetime;
@@ -33,8 +34,15 @@ pub struct Control {
 }
 
 impl Control {
-    /// Catches signals from now on, and listens on `admin` if given.
-    pub(super) fn start(admin: Option<Admin>, with_parent: bool, wake: Wake) -> Outcome<Self> {
+    /// Catches signals from now on, listens on `admin` if given, and tells a collector if one is
+    /// named what the daemon counts, which calls itself `label`.
+    pub(super) fn start(
+        admin: Option<Admin>,
+        label: &str,
+        with_parent: bool,
+        wake: Wake,
+    ) -> Outcome<Self> {
+        let pushing = Pushing::open(label)?;
         let listener = admin.map(|admin| Listener::bind(&admin)).transpose()?;
         let (listener, admin) = listener.unzip();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -53,7 +61,7 @@ impl Control {
         let stop = Stop { stopped: Arc::clone(&stopped), wake: wake.clone() };
         std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || runtime.block_on(run(listener, enquirer, lifetime, stop)))
+            .spawn(move || runtime.block_on(run(listener, enquirer, pushing, lifetime, stop)))
             .map_err(Failure::operation)?;
         Ok(Self { stopped, questions, wake, admin, copies })
     }
@@ -85,6 +93,7 @@ impl Control {
         for question in self.questions.try_iter().take(MAX_QUESTIONS) {
             let mut snapshot = snapshot();
             snapshot.status["version"] = json!(VERSION);
+            snapshot.metrics.extend(telemetry::metrics());
             // Who asked may have gone; that is their affair.
             let _ = question.send(snapshot);
         }
@@ -96,7 +105,16 @@ struct Stop {
     wake: Wake,
 }
 
-async fn run(listener: Option<Listener>, enquirer: Enquirer, mut lifetime: Lifetime, stop: Stop) {
+async fn run(
+    listener: Option<Listener>,
+    enquirer: Enquirer,
+    pushing: Option<Pushing>,
+    mut lifetime: Lifetime,
+    stop: Stop,
+) {
+    if let Some(pushing) = pushing {
+        drop(tokio::spawn(pushing.run(enquirer.clone())));
+    }
     if let Some(listener) = listener {
         let served = match listener {
             Listener::Address(listener) => tokio::net::TcpListener::from_std(listener)
@@ -182,7 +200,5 @@ impl Drop for Control {
     }
 }
 
-/// Of all of the suite, which is released as one.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// More than the connections that the endpoint serves at once.
 const MAX_QUESTIONS: usize = 32;

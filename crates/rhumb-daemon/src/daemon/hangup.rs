@@ -9,6 +9,7 @@ use rhumb_io::Wake;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Failure, Outcome};
+use crate::supervisor::{self, Reloading};
 
 /// Whether somebody asked.
 #[derive(Debug)]
@@ -42,9 +43,10 @@ impl Hangup {
         Ok(Self(asked))
     }
 
-    /// Whether somebody asked since the last time.
-    pub fn take(&self) -> bool {
-        self.0.swap(false, Ordering::AcqRel)
+    /// Whether somebody asked since the last time: then settings count as being read again until
+    /// what is returned is dropped.
+    pub fn take(&self) -> Option<Reloading> {
+        self.0.swap(false, Ordering::AcqRel).then(supervisor::reloading)
     }
 }
 

@@ -12,10 +12,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Terminal;
 use crate::config::AccessSettings;
 use crate::failure::{Failure, Outcome};
+use crate::supervisor::{self, Reloading};
 
 /// The thread that reads them.
 #[derive(Debug)]
-pub struct RulesFollower(Receiver<Access>);
+pub struct RulesFollower(Receiver<(Access, Reloading)>);
 
 impl RulesFollower {
     /// Catches SIGHUP from now on, reads `rules` again for each, and wakes
@@ -37,13 +38,14 @@ impl RulesFollower {
                 if terminal.is_gone() {
                     return terminal.end();
                 }
+                let reloading = supervisor::reloading();
                 match rules.again() {
                     Ok(access) => {
                         tracing::info!(
                             rules = access.rules.len(),
                             "read the rules of access again"
                         );
-                        if sender.send(access).is_err() {
+                        if sender.send((access, reloading)).is_err() {
                             return;
                         }
                         wake.wake();
@@ -57,8 +59,9 @@ impl RulesFollower {
         Ok(Self(read))
     }
 
-    /// The rules as they were read last, if they were since the last time.
-    pub fn poll(&mut self) -> Option<Access> {
+    /// The rules as they were read last, if they were since the last time; in force when what is
+    /// beside them is dropped.
+    pub fn poll(&mut self) -> Option<(Access, Reloading)> {
         self.0.try_iter().last()
     }
 }

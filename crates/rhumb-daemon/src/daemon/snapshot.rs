@@ -23,19 +23,20 @@ pub struct Snapshot {
 /// What a metric is called, what it says, and whether it only grows: a constant of its daemon.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    name: &'static str,
-    help: &'static str,
-    kind: &'static str,
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) kind: &'static str,
 }
 
 /// A metric with its values of one moment.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    metric: Metric,
+    pub(super) metric: Metric,
     /// What the labels tell apart; `None` when there is one value, without a label.
-    key: Option<&'static str>,
-    /// Labels are constants and numbers of ours, so nothing in them needs escaping.
-    values: Vec<(Cow<'static, str>, u64)>,
+    pub(super) key: Option<&'static str>,
+    /// Labels are constants and numbers of ours, so nothing in them needs escaping. Of a histogram
+    /// the last one is the sum, in milliseconds.
+    pub(super) values: Vec<(Cow<'static, str>, u64)>,
 }
 
 impl Metric {
@@ -138,6 +139,9 @@ fn write_histogram(
     writeln!(text, "{name}_sum {}", *sum_ms as f64 / 1e3)?;
     writeln!(text, "{name}_count {}", buckets.last().map_or(0, |(_, count)| *count))
 }
+
+/// Of all of the suite, which is released as one.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]
 mod tests {

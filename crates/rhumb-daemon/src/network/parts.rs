@@ -10,30 +10,37 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::failure::{Failure, Outcome};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::failure::{Failure, Outcome};
+use crate::supervisor;
+
 /// What the command line of this process says that parts go by, too.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Passed<'a> {
     /// The configuration file, which is for this host's node alone.
     pub config: Option<&'a Path>,
     /// The filter of log lines.
     pub log: Option<&'a str>,
+    /// The collector of what is counted.
+    pub otlp: Option<String>,
     /// Seconds that the civil clock is ahead.
     pub clock_offset_s: i64,
 }
 
 impl Passed<'_> {
     /// What all go by, as options.
-    fn log_and_clock(&self) -> Vec<OsString> {
+    fn shared(&self) -> Vec<OsString> {
         let mut options: Vec<OsString> = Vec::new();
         if let Some(log) = self.log {
             options.extend(["--log".into(), log.into()]);
+        }
+        if let Some(collector) = &self.otlp {
+            options.extend(["--otlp".into(), collector.into()]);
         }
         if self.clock_offset_s != 0 {
             options.push(format!("--clock-offset-s={}", self.clock_offset_s).into());
@@ -52,7 +59,7 @@ impl Passed<'_> {
         if let Some(config) = self.config {
             command.arg("--config").arg(config);
         }
-        Failure::operation(command.args(self.log_and_clock()).args(arguments).exec())
+        Failure::operation(command.args(self.shared()).args(arguments).exec())
     }
 }
 
@@ -74,7 +81,7 @@ impl Part {
         if let Some(config) = config {
             all.extend(["--config".into(), config.into()]);
         }
-        all.extend(passed.log_and_clock());
+        all.extend(passed.shared());
         all.extend(arguments);
         Self { label, arguments: all }
     }
@@ -115,6 +122,8 @@ impl Part {
     fn start(&self) -> Outcome<Child> {
         let program = std::env::current_exe().map_err(Failure::operation)?;
         let mut command = Command::new(program);
+        // It is this process that the service manager has started.
+        supervisor::not_for(&mut command);
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.kill_on_drop(true).spawn().map_err(Failure::operation)
     }

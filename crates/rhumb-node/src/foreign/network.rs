@@ -197,6 +197,7 @@ mod tests {
                 role: role.to_owned(),
                 domain: Name([9; 32]),
                 host: Host::parse("192.0.2.1").unwrap(),
+                is_lan: false,
                 router: part(1),
                 rib: part(2),
                 keeper: part(3),

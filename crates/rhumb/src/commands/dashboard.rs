@@ -16,11 +16,13 @@ use std::time::Duration;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::cli::DashboardArguments;
+use rhumb_daemon::clock;
 use rhumb_daemon::config::ConfigFile;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::lifetime::Lifetime;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::secret_file;
+use rhumb_daemon::supervisor::{self, Heart};
 use rhumb_dashboard::gather::gather;
 use rhumb_dashboard::{Board, Dashboard, Door, Token, Trace};
 use rhumb_wire::Name;
@@ -58,10 +60,11 @@ pub(crate) fn run(
             hosts: arguments.hosts.clone(),
             trace: Some(tracer(config)?),
         };
-        form.print(&Ready { address, token: shown });
+        supervisor::say_ready(form, &Ready { address, token: shown });
         tokio::select! {
             served = dashboard.serve(listener) => served.map_err(Failure::operation),
             () = gathering => Ok(()),
+            never = Heart::new(clock::now().instant).beat_on() => match never {},
             cause = lifetime.end() => {
                 tracing::info!(cause, "stopping");
                 Ok(())
@@ -135,6 +138,7 @@ async fn traced(program: PathBuf, config: Option<PathBuf>, name: Name) -> Result
     }
     command.arg("trace").arg(name.to_string());
     // Its standard input closes with this process, and ends it.
+    supervisor::not_for(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = command.spawn().map_err(|error| format!("it cannot be traced: {error}"))?;
     let mut child = child;

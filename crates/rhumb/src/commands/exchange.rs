@@ -24,6 +24,7 @@ use rhumb_daemon::key;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::roster::{self, Site};
 use rhumb_daemon::status;
+use rhumb_daemon::supervisor::{self, Heart};
 use rhumb_exchange::{Common, Roster, ServerConfig, Shard};
 use rhumb_mpc::Party;
 use rhumb_wire::{Name, Role};
@@ -104,14 +105,16 @@ impl Server {
         daemon::notify_by(self.control.wake().clone(), Arc::clone(&woken))?;
         let plain = self.settings.plain.as_ref().map(Plain::start).transpose()?;
         let (started, door) = (Instant::now(), listener.counters());
-        self.form.print(&Ready {
+        let (mut sites, running) = (sites, self.start(&config)?);
+        let ready = Ready {
             name: self.credentials.name(),
             party: self.settings.party,
             is_standby: self.settings.primary.is_some(),
             address,
             admin: self.control.admin(),
-        });
-        let (mut sites, running) = (sites, self.start(&config)?);
+        };
+        supervisor::say_ready(self.form, &ready);
+        let mut heart = Heart::new(started);
         let mut port_load = self.settings.port_load.as_deref().map(PortLoad::new);
         let mut period = interval(FILES_PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -121,6 +124,7 @@ impl Server {
                 () = woken.notified() => {}
                 _ = period.tick() => running.read_port_load(port_load.as_mut(), &sites),
             }
+            heart.beat(Instant::now());
             if self.control.is_stopped() {
                 break;
             }
@@ -138,7 +142,7 @@ impl Server {
                 };
                 report::snapshot(&facts, &running.hub, &running.reports())
             });
-            if self.hangup.take()
+            if let Some(_reloading) = self.hangup.take()
                 && let Some((config, read)) = self.read_roster(&sites, &running.hub)
             {
                 *admitted.write().unwrap_or_else(PoisonError::into_inner) =

@@ -21,6 +21,7 @@ use rhumb_daemon::config::KeyserverSettings;
 use rhumb_daemon::daemon::{self, Control};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
+use rhumb_daemon::supervisor::{self, Heart};
 use rhumb_keyserver::journal::{Journal, JournalError};
 use rhumb_keyserver::server::{KeyServer, Staged};
 use serde::Serialize;
@@ -76,7 +77,7 @@ pub(crate) fn run(
         }
         tokio::task::spawn_local(apply(Rc::clone(&shared), results));
         tokio::task::spawn_local(look_after(Rc::clone(&shared), files));
-        form.print(&ready);
+        supervisor::say_ready(form, &ready);
         answer_control(&control, &shared).await
     })
 }
@@ -158,8 +159,10 @@ async fn apply(shared: Rc<Shared>, mut results: mpsc::UnboundedReceiver<Written>
 /// Reads files that have changed, and forgets what is over.
 async fn look_after(shared: Rc<Shared>, mut files: Files) {
     let mut pause = tokio::time::interval(FILES_PERIOD);
+    let mut heart = Heart::new(Instant::now());
     loop {
         pause.tick().await;
+        heart.beat(Instant::now());
         files.reload(&mut shared.server.borrow_mut());
         shared.server.borrow_mut().sweep(clock::now().unix_ms);
     }

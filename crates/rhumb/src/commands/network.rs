@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::cli::{NetworkArguments, NetworkCommand};
+use rhumb_daemon::clock;
 use rhumb_daemon::daemon::{self, Control};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::lifetime::Lifetime;
@@ -20,6 +21,7 @@ use rhumb_daemon::network::keeping::{Gauge, Keeper};
 use rhumb_daemon::network::running::Passed;
 use rhumb_daemon::network::{Created, Folder, Openness};
 use rhumb_daemon::output::Form;
+use rhumb_daemon::supervisor::{self, Heart};
 use rhumb_wire::PublishedLabel;
 use tokio::sync::Notify;
 
@@ -63,10 +65,11 @@ fn keep(network: &PublishedLabel, openness: Openness, with_parent: bool, form: F
         let mut lifetime = Lifetime::begin(with_parent)?;
         let keeper = Keeper::open(&created, openness).await?;
         let told = answer_status(control, keeper.gauge())?;
-        form.print(&run::Ready::of_keeper(&created));
+        supervisor::say_ready(form, &run::Ready::of_keeper(&created));
         tokio::select! {
             ended = keeper.run() => match ended? {},
             never = told => match never {},
+            never = Heart::new(clock::now().instant).beat_on() => match never {},
             _ = lifetime.end() => Ok(()),
         }
     })

@@ -27,6 +27,7 @@ use rhumb_daemon::output::{Form, bytes_text, rate_text, resumed_text};
 use rhumb_daemon::progress::Bar;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{self, Taken};
+use rhumb_daemon::supervisor;
 use rhumb_node::transfer::{Offered, WriteAt};
 use rhumb_node::{Node, Refusal, Service, ServiceState};
 use rhumb_trust::AdCert;
@@ -90,9 +91,7 @@ pub(crate) fn run(
     let belonging = Belonging::of(identity, settings.node.key.as_deref());
     let shown = belonging.clone();
     // Its signals and its parent are looked after beside it.
-    let control = settings.admin.as_ref();
-    let control =
-        control.map(|admin| daemon::take_control(Some(admin), "receive", false)).transpose()?;
+    let control = daemon::take_control_if_asked(settings.admin.as_ref(), "receive")?;
     joined_as(belonging, &settings.node, with_parent, interrupted(), |node| async move {
         let hearing = Hearing::begin(&node, &asks, &settings.ribs)?;
         hearing.heed(settings.access.access.domains());
@@ -116,6 +115,7 @@ pub(crate) fn run(
         }
         let router = node.router().await;
         teller.print(&Ready { name: node.name(), router, served, admin });
+        supervisor::ready();
         if is_one {
             let received = receive(&node, &door, &Bar::new(quiet)).await?;
             teller.print(&received);

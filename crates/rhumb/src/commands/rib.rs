@@ -14,6 +14,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::service::{self, Service};
 use rhumb_daemon::store::StoreAt;
+use rhumb_daemon::supervisor;
 use rhumb_daemon::{clock, key};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
@@ -124,13 +125,14 @@ fn serve<S: Store>(
         );
     }
 
-    form.print(&Ready {
+    let ready = Ready {
         role: Role::Rib,
         name: rib.server.name(),
         address,
         admin: control.admin(),
         io: Vec::new(),
-    });
+    };
+    supervisor::say_ready(form, &ready);
     service::serve(&mut io, &mut rib, control, |_, _| false)?;
     Ok(())
 }
@@ -195,7 +197,7 @@ impl<S: Store, K: Keeper<S>> Service for Directory<S, K> {
             self.server.handle_verified(verdict, now);
         }
         self.keeper.bring(&mut self.server, now);
-        if let Some(access) = self.rules.poll() {
+        if let Some((access, _reloading)) = self.rules.poll() {
             self.server.set_access(access, now);
             self.read_neighbours(now);
         }

@@ -22,6 +22,7 @@ use rhumb_daemon::output::Form;
 use rhumb_daemon::privileges::{self, Keep};
 use rhumb_daemon::remote::{Remote, any_port_towards};
 use rhumb_daemon::service::{self, Service};
+use rhumb_daemon::supervisor;
 use rhumb_daemon::values::LocatorChoice;
 use rhumb_daemon::{clock, key};
 use rhumb_io::udp::Options;
@@ -86,8 +87,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let mut router = Router::new(switch, state, workers, address, wake.clone(), now)?;
     router.belonging = Some(belonging);
     router.border = border;
-    let rules = RulesFollower::start(settings.access.clone(), wake)?;
-    router.rules = Some(rules);
+    router.rules = Some(RulesFollower::start(settings.access.clone(), wake)?);
 
     if !service::serve(&mut io, &mut router, &control, Router::has_settled)? {
         return router.finish();
@@ -106,13 +106,14 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         router.startup = Startup::Over;
     }
     router.beacon = beacon.map(BeaconThread::start).transpose()?;
-    form.print(&Ready {
+    let ready = Ready {
         role: Role::Router,
         name: router.switch.name(),
         address: locator.unwrap_or(address),
         admin: control.admin(),
         io: said,
-    });
+    };
+    supervisor::say_ready(form, &ready);
     let failed = |router: &mut Router, _| router.workers.have_failed();
     if service::serve(&mut io, &mut router, &control, failed)? {
         router.finish()?;
@@ -395,7 +396,7 @@ impl Service for Router {
         if self.switch.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.switch.handle_timeout(now);
         }
-        if let Some(access) = self.rules.as_mut().and_then(RulesFollower::poll) {
+        if let Some((access, _reloading)) = self.rules.as_mut().and_then(RulesFollower::poll) {
             self.switch.set_access(access, now);
         }
         if let Some(identity) = self.belonging.as_ref().and_then(Belonging::poll)

@@ -18,6 +18,7 @@ use rhumb_daemon::ports::offer::{
 };
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::running::{Request, Running, by_running};
+use rhumb_daemon::supervisor;
 use rhumb_wire::Name;
 use tokio::task::JoinSet;
 
@@ -55,9 +56,7 @@ pub(crate) fn run(
     let belonging = Belonging::of(identity, settings.key.as_deref());
     let shown = belonging.clone();
     // Its signals and its parent are looked after beside it.
-    let control = arguments.admin.as_ref();
-    let control =
-        control.map(|admin| daemon::take_control(Some(admin), "serve", false)).transpose()?;
+    let control = daemon::take_control_if_asked(arguments.admin.as_ref(), "serve")?;
     joined_as(belonging, settings, with_parent, Ok(()), |node| async move {
         let mut helpers = JoinSet::new();
         let admin = control.as_ref().and_then(Control::admin);
@@ -68,7 +67,9 @@ pub(crate) fn run(
         let hearing = Hearing::begin(&node, &asks, &arguments.rib)?;
         hearing.heed(offered.allow.domains().iter().copied());
         helpers.spawn(tell_refusals(node.refusals(), form));
-        offer(&node, offered, admin, form).await?.carry().await
+        let offering = offer(&node, offered, admin, form).await?;
+        supervisor::ready();
+        offering.carry().await
     })
 }
 

@@ -26,6 +26,7 @@ use rhumb_daemon::privileges::{self, Keep};
 use rhumb_daemon::published::Finder;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::resolver::{self, Resolver};
+use rhumb_daemon::supervisor;
 use rhumb_daemon::tun::Device;
 use rhumb_node::{Refusal, Wanted};
 use rhumb_wire::Name;
@@ -54,9 +55,7 @@ pub(crate) fn run(
     let belonging = Belonging::of(identity, settings.key.as_deref());
     // Before there are other threads.
     privileges::give_up(run_as, Keep::Nothing)?;
-    let control = arguments.admin.as_ref();
-    let control =
-        control.map(|admin| daemon::take_control(Some(admin), "tun", false)).transpose()?;
+    let control = daemon::take_control_if_asked(arguments.admin.as_ref(), "tun")?;
     let shown = belonging.clone();
     joined_as(belonging, settings, with_parent, Ok(()), |node| async move {
         let mut helpers = JoinSet::new();
@@ -93,7 +92,8 @@ pub(crate) fn run(
                 }
             });
         }
-        form.print(&Ready { name, device, router: node.router().await, admin, resolves });
+        let ready = Ready { name, device, router: node.router().await, admin, resolves };
+        supervisor::say_ready(form, &ready);
         ended.await
     })
 }

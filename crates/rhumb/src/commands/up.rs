@@ -38,6 +38,7 @@ use rhumb_daemon::published::publishing::Publisher;
 use rhumb_daemon::removals::Hearing;
 use rhumb_daemon::resolver::{self, Resolver};
 use rhumb_daemon::running::Counter;
+use rhumb_daemon::supervisor;
 use rhumb_daemon::tun::Device;
 use rhumb_node::Node;
 use rhumb_trust::Identity;
@@ -125,7 +126,8 @@ fn run(mut settings: UpSettings, with_parent: bool, form: Form) -> Outcome {
         }
         let _served = offer::serve_capsules(&node, ad_certs).await?;
         let network = settings.network.as_ref().map(Joined::to_string);
-        form.print(&Ready { own: node.name(), network, router, admin, device, resolves });
+        let ready = Ready { own: node.name(), network, router, admin, device, resolves };
+        supervisor::say_ready(form, &ready);
         loop {
             tokio::select! {
                 ended = until_ended(&node) => return ended,

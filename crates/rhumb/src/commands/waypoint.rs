@@ -22,6 +22,7 @@ use rhumb_daemon::daemon::{self, Control, Hangup};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::supervisor::{self, Heart};
 use rhumb_daemon::waypoint::books::Books;
 use rhumb_daemon::waypoint::follow::{self, News};
 use rhumb_daemon::waypoint::kept::Found;
@@ -102,11 +103,12 @@ pub(crate) fn run(
     for (kind, io) in others {
         keeper.receivers.push(Receiver::start(kind, io, inlets.clone(), config.port)?);
     }
-    form.print(&Ready {
+    let ready = Ready {
         addresses: keeper.addresses.clone(),
         io: keeper.io.clone(),
         admin: control.admin(),
-    });
+    };
+    supervisor::say_ready(form, &ready);
     keeper.serve(&control)
 }
 
@@ -233,8 +235,10 @@ impl Keeper {
     /// Until a signal says stop.
     fn serve(mut self, control: &Control) -> Outcome {
         let mut failed = false;
+        let mut heart = Heart::new(Instant::now());
         while !control.is_stopped() && !failed {
             let now = clock::now();
+            heart.beat(now.instant);
             self.take_news();
             self.read_keys_again();
             self.keep_accounts(now.unix_s());
@@ -261,8 +265,8 @@ impl Keeper {
     }
 
     fn read_keys_again(&mut self) {
-        let asked = self.hangup.take();
-        let change = match self.masters.read_again(asked) {
+        let reloading = self.hangup.take();
+        let change = match self.masters.read_again(reloading.is_some()) {
             Ok(None) => return,
             Ok(Some(change)) => change,
             Err(failure) => {

@@ -13,6 +13,7 @@ use rhumb_daemon::exchange_links::{self, Links, Said, Servers};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::output::Form;
+use rhumb_daemon::supervisor::{self, Heart};
 use rhumb_exchange::routes_in;
 use rhumb_member::{Changes, Exchange, Pace, Table, Untold};
 use tokio::sync::{Notify, mpsc, watch};
@@ -115,17 +116,20 @@ impl Proxy {
 
     /// Until a signal says stop.
     pub(super) async fn run(mut self, form: Form) -> Outcome {
-        form.print(&report::Ready {
+        let ready = report::Ready {
             name: self.credentials.name(),
             site: self.standing.label(rhumb_bgp::policy::Member(self.standing.lane.0)),
             listen: self.listener.address,
             router: self.settings.bgp.router,
             control: self.settings.control.clone(),
             admin: self.control.admin(),
-        });
+        };
+        supervisor::say_ready(form, &ready);
+        let mut heart = Heart::new(self.started);
         let (mut from_router, mut from_links, mut judged) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let mut changes = Changes::default();
+            heart.beat(Instant::now());
             let pause = if self.links.is_behind() { ROOM_PAUSE } else { TICK };
             let left = |at: Instant| at.saturating_duration_since(Instant::now());
             let due = [self.exchange.closes(), self.untold.due()].into_iter().flatten().min();
@@ -163,7 +167,7 @@ impl Proxy {
                     if self.control.is_stopped() {
                         return self.leave().await;
                     }
-                    if self.hangup.take() {
+                    if let Some(_reloading) = self.hangup.take() {
                         self.reload(&mut changes)?;
                     }
                     self.control.answer(|| report::snapshot(&self));

@@ -13,6 +13,7 @@ use rhumb_daemon::network::{
     Created, DEFAULT_PORT, Folder, Joined, Openness, Part as Kind, Rank, renewal,
 };
 use rhumb_daemon::output::Form;
+use rhumb_daemon::supervisor;
 use rhumb_trust::invitation::Host;
 use rhumb_wire::{PublishedLabel, Role};
 use serde::Serialize;
@@ -38,7 +39,8 @@ pub(super) fn run(
     let parts = Parts::of_keeper(&created, passed, Openness::Invited, node)?;
     let ready = |has_node| Ready::of_all(&created, has_node);
     let for_ever = std::future::pending::<Outcome>();
-    parts.run(with_parent, for_ever, |has_node| form.print(&ready(has_node))).map(drop)
+    let say = |has_node| supervisor::say_ready(form, &ready(has_node));
+    parts.run(with_parent, for_ever, say).map(drop)
 }
 
 /// Runs the router that this host has joined as, and sees to it that it stays a member.
@@ -58,7 +60,8 @@ fn carry(
     // What the router's sessions are is for the router to know: the keeper is asked by the clock.
     let membership = renewal::renew(identity, joined.clone(), Arc::default());
     let membership = async { Err::<(), _>(membership.await) };
-    parts.run(with_parent, membership, |_| form.print(&ready)).map(drop)
+    let say = |_| supervisor::say_ready(form, &ready);
+    parts.run(with_parent, membership, say).map(drop)
 }
 
 /// The network that this host has joined as a router, if it is that which is meant.

@@ -262,8 +262,9 @@ impl Keeper {
         while !self.stop.load(Ordering::Acquire) {
             let asked = self.hangup.take();
             self.take_news();
-            self.read_masters(asked);
-            self.read_stamps(asked);
+            self.read_masters(asked.is_some());
+            self.read_stamps(asked.is_some());
+            drop(asked);
             self.keep_accounts();
             self.wake.wait(TICK).map_err(Failure::operation)?;
         }

@@ -14,6 +14,7 @@ use rhumb_daemon::daemon;
 use rhumb_daemon::failure::Outcome;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::supervisor::{self, Heart};
 use rhumb_waypoint::{Policy, Via};
 use serde::Serialize;
 use serde_json::json;
@@ -48,8 +49,10 @@ pub(super) fn run(
         tracing::warn!(%missing, "packets are not stamped until it comes");
     }
     let _door = door.map(|door| door.open(events)).transpose()?;
-    form.print(&Ready { settings: &settings, admin: control.admin() });
+    supervisor::say_ready(form, &Ready { settings: &settings, admin: control.admin() });
+    let mut heart = Heart::new(clock::now().instant);
     loop {
+        heart.beat(clock::now().instant);
         server.stamping.turn(false)?;
         control.answer(|| report::snapshot(&server.stamping, &server.policies));
         if control.is_stopped() {
@@ -127,6 +130,7 @@ impl Server {
     }
 
     fn reload(&mut self, flags: &StampDaemonArguments, file: &ConfigFile) {
+        let _reloading = supervisor::reloading();
         let settings = file.read_again().and_then(|file| file.stamp_daemon(flags));
         let done = settings.and_then(|settings| self.set_policies(&settings.policies));
         match done {
