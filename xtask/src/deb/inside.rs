@@ -5,13 +5,14 @@
 //! written but below the folder. All of it ends with the process that entered it.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// The namespaces.
 pub(super) struct Inside {
     /// Holds them, until its standard input closes.
     holder: Child,
+    folder: PathBuf,
 }
 
 impl Inside {
@@ -28,11 +29,16 @@ impl Inside {
         if let Some(out) = holder.stdout.take() {
             let _ = BufReader::new(out).read_line(&mut line);
         }
-        let inside = Self { holder };
+        let inside = Self { holder, folder: folder.to_owned() };
         match line.trim() {
             "ready" => Ok(inside),
             _ => Err("this kernel has no overlays or namespaces for it".to_owned()),
         }
+    }
+
+    /// Where a file below `/run` is for who is not in there.
+    pub(super) fn run_file(&self, name: &str) -> PathBuf {
+        self.folder.join("run").join(name)
     }
 
     /// A command to be run there, by root, whose home is there, too.

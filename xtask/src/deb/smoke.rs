@@ -1,19 +1,22 @@
 //! Each service of the package, run once by the command line of its unit, as its user, with its
-//! settings: it is ready, survives `systemctl reload`, ends well, and calls nothing of the system
-//! that its sandbox refuses.
+//! settings and the capabilities that its unit gives it: it tells systemd that it is ready,
+//! survives `systemctl reload` and tells of that, ends well, and calls nothing of the system that
+//! its sandbox refuses.
 //!
-//! Flow: 1. a RIB and a router, with keys made as their settings say; 2. a network, and this
-//! host as its first member.
+//! Flow: 1. a RIB, and a router by sockets and by AF_XDP, with keys made as their settings say; 2.
+//! a network, and this host as its first member, without and with a network device; 3. a key
+//! server and a waypoint; 4. both servers of an exchange, and a member.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::inside::Inside;
 use super::unit::Unit;
-use crate::files::said;
+use crate::files::{said, set_mode, told};
 use crate::process;
 
 /// Runs all of them.
@@ -29,33 +32,79 @@ pub(super) fn run(inside: &Inside) -> Result<(), String> {
     let settings = format!("rib = [\"{name}@127.0.0.1:7461\"]\nlocator = \"127.0.0.1:7460\"\n");
     let mut add = inside.command("sh");
     said(add.args(["-ec", "printf %s \"$1\" >>/etc/rhumb/router.toml", "sh", &settings]))?;
-    let router = Service::start(inside, "rhumb-router.service", "@")?;
-    router.end()?;
+    Service::start(inside, "rhumb-router.service", "@")?.end()?;
+    said(inside.command("sh").args(["-ec", LINKS]))?;
+    Service::start(inside, "rhumb-router-xdp.service", "left by ")?.end()?;
     rib.end()?;
+    network(inside)?;
+    waypoint(inside)?;
+    exchange(inside)
+}
 
+/// A network of this host's, and its node.
+fn network(inside: &Inside) -> Result<(), String> {
     let network = Unit::read(inside, "rhumb-network@home.service")?;
     let create = ["rhumb", "network", "create", "home", "--address", "127.0.0.1"];
     said(&mut as_user(inside, &network, &create.map(str::to_owned)))?;
     let network = Service::start(inside, "rhumb-network@home.service", "is there")?;
-    let node = Service::start(inside, "rhumb-up.service", "this host is")?;
-    if !node.said.contains("home") {
-        return Err(format!("the node is in no network: {}", node.said));
+    for (unit, told) in [("rhumb-up.service", "home"), ("rhumb-vpn.service", "on rhumb0")] {
+        if unit.contains("vpn") && said(inside.command("sh").args(["-ec", DEVICES])).is_err() {
+            continue;
+        }
+        let node = Service::start(inside, unit, "this host is")?;
+        if !node.said.contains(told) {
+            return Err(format!("{unit}: nothing of `{told}`: {}", node.said));
+        }
+        node.end()?;
     }
-    node.end()?;
     network.end()
+}
+
+/// A waypoint and the key server of its keys.
+fn waypoint(inside: &Inside) -> Result<(), String> {
+    said(inside.command("sh").args(["-ec", WAYPOINT_FILES]))?;
+    Service::start(inside, "rhumb-keyserver.service", "keyserver ready")?.end()?;
+    Service::start(inside, "rhumb-waypoint.service", "waypoint ready")?.end()
+}
+
+/// Both servers of an exchange, which on real hosts are not beside each other, and a member.
+fn exchange(inside: &Inside) -> Result<(), String> {
+    said(inside.command("sh").args(["-ec", EXCHANGE_FILES]))?;
+    let two = Service::start(inside, "rhumb-exchange@two.service", "exchange ready")?;
+    let one = Service::start(inside, "rhumb-exchange@one.service", "exchange ready")?;
+    Service::start(inside, "rhumb-member.service", "member ready")?.end()?;
+    one.end()?;
+    two.end()
 }
 
 /// A command of the user, and in the environment, of a unit.
 fn as_user(inside: &Inside, unit: &Unit, words: &[String]) -> Command {
     let user = unit.value("User").unwrap_or("root");
-    let mut command = inside.command("setpriv");
-    command.args([&format!("--reuid={user}"), &format!("--regid={user}")]);
-    command.args(["--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]);
+    let mut command = inside.command("prlimit");
+    // Where root may not lift it, as in some containers, rings of AF_XDP are refused, and the
+    // router goes on with sockets.
+    let lifted = ["--memlock=unlimited", "true"];
+    if unit.value("LimitMEMLOCK") == Some("infinity")
+        && said(inside.command("prlimit").args(lifted)).is_ok()
+    {
+        command.arg(lifted[0]);
+    }
+    command.args(["setpriv".to_owned(), format!("--reuid={user}"), format!("--regid={user}")]);
+    let rights = rights(&unit.all_words("AmbientCapabilities"));
+    let sets = ["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}={rights}"));
+    command.args(["--clear-groups", "--no-new-privs"]).args(sets);
     command.args(["env", "--ignore-environment", "PATH=/usr/bin:/bin"]);
     command.arg(format!("--chdir={}", unit.value("WorkingDirectory").unwrap_or("/")));
     command.arg(format!("HOME=/var/lib/{user}"));
+    command.arg(format!("NOTIFY_SOCKET=/run/{}", manager_of(unit)));
     command.args(unit.words("Environment")).args(words);
     command
+}
+
+/// Capabilities as `setpriv` is told of them: these alone.
+fn rights(capabilities: &[String]) -> String {
+    let added = capabilities.iter().filter_map(|it| it.strip_prefix("CAP_"));
+    added.fold("-all".to_owned(), |all, one| format!("{all},+{}", one.to_lowercase()))
 }
 
 /// A service that runs.
@@ -67,6 +116,8 @@ struct Service<'a> {
     said: String,
     /// Where its system calls are written to.
     calls: Option<String>,
+    /// Where systemd would hear it.
+    manager: UnixDatagram,
 }
 
 impl<'a> Service<'a> {
@@ -80,6 +131,10 @@ impl<'a> Service<'a> {
             let mut make = inside.command("install");
             said(make.args(["-d", "-m", "0700", "-o", user, "-g", user, &folder]))?;
         }
+        if unit.value("Type") != Some("notify") {
+            return Err(format!("{name} is none that tells when it is ready"));
+        }
+        let manager = hear(inside, &unit)?;
         let mut words = unit.words("ExecStart");
         let mut calls = None;
         if process::is_installed("strace") {
@@ -92,8 +147,9 @@ impl<'a> Service<'a> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         let output = process.stdout.take();
-        let mut service = Self { inside, unit, process, said: String::new(), calls };
+        let mut service = Self { inside, unit, process, said: String::new(), calls, manager };
         service.said = line_with(ready, output).ok_or_else(|| format!("{name} is never ready"))?;
+        service.tells("READY=1")?;
         Ok(service)
     }
 
@@ -102,8 +158,11 @@ impl<'a> Service<'a> {
         let name = self.unit.name.clone();
         if self.unit.value("ExecReload").is_some() {
             self.signal("HUP")?;
+            self.tells("RELOADING=1")?;
+            self.tells("READY=1")?;
         }
         self.signal("TERM")?;
+        self.tells("STOPPING=1")?;
         let since = Instant::now();
         let status = loop {
             match self.process.try_wait().map_err(|error| error.to_string())? {
@@ -142,6 +201,21 @@ impl<'a> Service<'a> {
         }
     }
 
+    /// Whether this is what it tells systemd next.
+    fn tells(&self, word: &str) -> Result<(), String> {
+        let mut buffer = [0; 256];
+        let heard = self.manager.recv(&mut buffer).map(|len| &buffer[..len]);
+        match heard {
+            Ok(told) if told == word.as_bytes() => Ok(()),
+            Ok(told) => Err(format!(
+                "{}: {word} is not what it tells: {}",
+                self.unit.name,
+                String::from_utf8_lossy(told)
+            )),
+            Err(error) => Err(format!("{} never tells {word}: {error}", self.unit.name)),
+        }
+    }
+
     fn signal(&self, signal: &str) -> Result<(), String> {
         let id = self.process.id().to_string();
         said(Command::new("kill").args(["-s", signal, &id])).map(drop)
@@ -154,6 +228,17 @@ impl Drop for Service<'_> {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Takes systemd's place for a service.
+fn hear(inside: &Inside, unit: &Unit) -> Result<UnixDatagram, String> {
+    let path = inside.run_file(&manager_of(unit));
+    // There is none the first time.
+    let _ = std::fs::remove_file(&path);
+    let manager = UnixDatagram::bind(&path).map_err(|error| told(&path, &error))?;
+    set_mode(&path, 0o666)?;
+    manager.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+    Ok(manager)
 }
 
 fn line_with(words: &str, output: Option<impl Read + Send + 'static>) -> Option<String> {
@@ -186,12 +271,71 @@ fn calls_in(text: &str) -> BTreeSet<String> {
     names.collect()
 }
 
+/// Below `/run`.
+fn manager_of(unit: &Unit) -> String {
+    format!("manager-{}", unit.name)
+}
+
+/// Where network devices are made, as udev has it: everybody may open it, and capabilities decide.
+const DEVICES: &str = "
+    mknod -m 0666 /run/tun c 10 200
+    mount --bind /run/tun /dev/net/tun
+";
+/// An interface whose driver has AF_XDP.
+const LINKS: &str = "
+    ip link add left type veth peer name right
+    ip addr add 198.51.100.1/24 dev left
+    ip link set left up
+    ip link set right up
+";
+/// As the settings of both say.
+const WAYPOINT_FILES: &str = r#"
+    cd /etc/rhumb
+    ip addr add 192.0.2.1/32 dev lo
+    sed -i 's/^#addresses = .*/addresses = ["192.0.2.1"]/' waypoint.toml
+    install -d -m 0700 waypoint.keys
+    rhumb capability master 192.0.2.1 --out waypoint.keys/1.master
+    cp waypoint.keys/1.master 192.0.2.1.master
+    rhumb capability signer operator._k.example.net --out operator.tsig
+    chmod 0600 192.0.2.1.master
+    sed -i -e 's/^#zone/zone/' -e 's/^#listen.*/listen = ["127.0.0.1:53"]/' \
+        -e 's/^#addresses.*/addresses = ["127.0.0.1"]/' \
+        -e 's/^#\(\[\[\|address =\|master =\)/\1/' keyserver.toml
+    rhumb --config keyserver.toml capability mint 7 --out /run/7.principal
+    chown -R rhumb-waypoint: waypoint.keys
+    chown rhumb-keyserver: principals 192.0.2.1.master operator.tsig
+"#;
+const EXCHANGE_FILES: &str = r#"
+    cd /etc/rhumb
+    name() {
+        rhumb --json keygen --role node --out "$1" | sed 's/.*"name":"\([a-z2-7]*\)".*/\1/'
+    }
+    one=$(name exchange-one.key) two=$(name exchange-two.key) member=$(name member.key)
+    printf '[[site]]\nmember = "A"\nsite = "a"\nasn = 64500\nname = "%s"\n' "$member" >roster.toml
+    sed -i -e "s/^#peer.*/peer = [\"$two@127.0.0.2:7480\"]/" -e 's/0\.0\.0\.0/127.0.0.1/' \
+        exchange-one.toml
+    sed -i -e "s/^#peer.*/peer = [\"$one@127.0.0.1:7480\"]/" -e 's/0\.0\.0\.0/127.0.0.2/' \
+        exchange-two.toml
+    sed -i -e 's/^#\([a-z\[]\)/\1/' -e "s/^exchange = .*/exchange = [\"$one@127.0.0.1:7480\"]/" \
+        -e "s/^neutral = .*/neutral = [\"$two@127.0.0.2:7480\"]/" \
+        -e 's/^router = .*/router = "127.0.0.3"/' -e 's/^listen = .*/listen = "127.0.0.4"/' \
+        member.toml
+    chown rhumb-exchange: exchange-*.key
+    chown rhumb-member: member.key
+"#;
 /// A debug build with its system calls watched, on two busy cores.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn capabilities_are_these_alone() {
+        assert_eq!(rights(&[]), "-all");
+        let both = ["CAP_NET_RAW", "CAP_BPF"].map(str::to_owned);
+        assert_eq!(rights(&both), "-all,+net_raw,+bpf");
+    }
 
     #[test]
     fn names_of_calls_are_read() {

@@ -1,5 +1,5 @@
-//! A unit of systemd's, as far as services of the package are tried: what is set, here and by the
-//! file that holds for all of them.
+//! A unit of systemd's, as far as services of the package are tried: what is set, here, by the file
+//! that holds for all of them, and by the one that lets this one do more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,31 @@ impl Unit {
             Some((kind, rest)) => (format!("{kind}@.service"), rest.trim_end_matches(".service")),
             None => (name.to_owned(), ""),
         };
-        let paths = [format!("{UNITS}/{file}"), format!("{UNITS}/{FOR_ALL}")];
-        let text = said(inside.command("cat").args(paths))?;
+        let mut text = said(inside.command("cat").args([&file, FOR_ALL].map(below)))?;
+        let rights = below(&format!("{file}.d/20-rights.conf"));
+        // Most are let do no more.
+        if said(inside.command("test").args(["-e", &rights])).is_ok() {
+            text += "\n";
+            text += &said(inside.command("cat").arg(rights))?;
+        }
         Ok(Self { name: name.to_owned(), settings: settings_in(&text, instance) })
     }
 
     /// What is set last.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.all(key).last()
+    }
+
+    /// The words of all of them, as those that add to each other: empty ones take back.
+    pub(super) fn all_words(&self, key: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for value in self.all(key) {
+            match value.is_empty() {
+                true => words.clear(),
+                false => words.extend(value.split_whitespace().map(str::to_owned)),
+            }
+        }
+        words
     }
 
     /// The words of it.
@@ -61,6 +78,10 @@ impl Unit {
         let settings = self.settings.iter().filter(move |(its, _)| its == key);
         settings.map(|(_, value)| value.as_str())
     }
+}
+
+fn below(path: &str) -> String {
+    format!("{UNITS}/{path}")
 }
 
 fn settings_in(text: &str, instance: &str) -> Vec<(String, String)> {
@@ -106,6 +127,9 @@ mod tests {
         let unit = Unit { name: String::new(), settings: settings_in(text, "home") };
         assert_eq!(unit.words("ExecStart"), ["/bin/x", "run", "home"]);
         assert_eq!((unit.value("User"), unit.value("A")), (Some("other"), None));
+        let settings = settings_in("K=one\nK=\nK=two three\nK=four\n", "");
+        let unit = Unit { name: String::new(), settings };
+        assert_eq!(unit.all_words("K"), ["two", "three", "four"]);
     }
 
     #[test]
