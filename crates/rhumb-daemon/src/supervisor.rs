@@ -7,7 +7,7 @@
 //! 2. [`reloading`] tells `RELOADING`; when what it returns is dropped, `READY` again.
 //! 3. A [`Heart`] in a daemon's main loop tells `WATCHDOG` as often as `$WATCHDOG_USEC` asks: there
 //!    is no thread for it, so a loop that hangs is heard to hang.
-//! 4. [`stopping`] tells `STOPPING`, after which nothing is told.
+//! 4. When the process is told to end, `STOPPING` is told, after which nothing is.
 //!
 //! Invariant: the loop that moves packets never waits for the manager: a beat that finds no room is
 //! left out. The other words are rare, and are waited with for a moment.
