@@ -51,6 +51,9 @@ pub struct Options {
     /// fewer and larger batches, for as much latency at most. `None`: not at all. Without effect
     /// where one datagram is received at a time.
     pub coalesce: Option<Duration>,
+    /// About how many datagrams to receive at a time, at most: the first of a batch is answered
+    /// when the last is. Without effect where one datagram is received at a time.
+    pub batch_datagrams: usize,
     /// Let datagrams go to broadcast addresses.
     pub broadcast: bool,
     /// Have datagrams go whole or not at all, whatever anybody says of the path's MTU (Linux).
@@ -67,6 +70,7 @@ impl Default for Options {
             send_buffer_bytes: Some(DEFAULT_BUFFER_BYTES),
             reuse_port: false,
             coalesce: None,
+            batch_datagrams: BATCH_DATAGRAMS,
             broadcast: false,
             whole: true,
         }
@@ -76,6 +80,10 @@ impl Default for Options {
 /// Default bytes of each queue. 5 ms at 6 Gbit/s: a worker that is busy for that long loses
 /// nothing. It is also what many distributions allow without privilege.
 pub const DEFAULT_BUFFER_BYTES: usize = 4 << 20;
+
+/// Datagrams that make a batch of good size where each is forwarded: 16 full runs, well below a
+/// millisecond of a worker's time.
+pub const BATCH_DATAGRAMS: usize = 1024;
 
 /// What a socket does, as the system allowed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

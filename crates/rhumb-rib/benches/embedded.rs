@@ -430,7 +430,7 @@ struct Serving {
 
 impl Serving {
     fn start(mut server: Server<Embedded>) -> Self {
-        let mut socket = bind();
+        let mut socket = bind(rhumb_rib::BATCH_DATAGRAMS);
         let address = socket.local_address();
         let (is_over, cpu_ns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (over, cpu) = (is_over.clone(), cpu_ns.clone());
@@ -521,7 +521,7 @@ impl Client {
         let link = rhumb_link::Config::default();
         let mut endpoint =
             Endpoint::new(identity, link, [9; 32], Instant::now()).expect("an endpoint");
-        let (mut socket, mut batch) = (bind(), Batch::new());
+        let (mut socket, mut batch) = (bind(rhumb_io::udp::BATCH_DATAGRAMS), Batch::new());
         endpoint.connect(address, Some(rib), Instant::now());
         for _ in 0..1000 {
             batch.clear();
@@ -713,8 +713,9 @@ fn published_per_cpu_s(folder: &Path) -> f64 {
     median(rates.into_iter())
 }
 
-fn bind() -> UdpSocket {
-    UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Options::default()).expect("a socket")
+fn bind(batch_datagrams: usize) -> UdpSocket {
+    let options = Options { batch_datagrams, ..Options::default() };
+    UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), options).expect("a socket")
 }
 
 fn cpu_ns_of_thread() -> u64 {

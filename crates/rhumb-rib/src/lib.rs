@@ -75,6 +75,6 @@ pub use rib::commit::{Commit, Committed};
 pub use rib::logged::LogState;
 pub use rib::verification::{Verdict, Verification};
 pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};
-pub use server::Server;
+pub use server::{BATCH_DATAGRAMS, Server};
 pub use share::{Account, Footprint, Held, Moves, Share};
 pub use waits::Waits;

@@ -623,6 +623,9 @@ impl<S: Store> Server<S> {
     }
 }
 
+/// Look-ups that make a batch of good size: half a millisecond, for which the first of them waits.
+/// Whoever was kept from his processor for a moment finds thousands.
+pub const BATCH_DATAGRAMS: usize = 256;
 /// How often a part of the store is swept.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Entries looked at at once, since look-ups wait for it: each may be read from a page of the file

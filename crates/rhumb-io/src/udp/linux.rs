@@ -21,7 +21,7 @@ use super::coalescer::Coalescer;
 use super::group::Instruction;
 use super::load::Load;
 use super::sys::{self, Message, Receiver, Sender};
-use super::{Capabilities, Options, Ready};
+use super::{BATCH_DATAGRAMS, Capabilities, Options, Ready};
 use crate::poll::{Interest, keep_time, poll};
 use crate::runs::{MAX_SEGMENTS, Runs};
 use crate::{Counters, IoError, PacketIo, SendReport, Wake};
@@ -86,7 +86,7 @@ impl UdpSocket {
             capabilities,
             counters: Counters::default(),
             receiver: Receiver::new(),
-            load: Load::default(),
+            load: Load::new(options.batch_datagrams),
             drained: false,
             coalescer: options.coalesce.map(Coalescer::new),
             keeps_time: false,
@@ -111,7 +111,7 @@ impl UdpSocket {
             capabilities: self.capabilities,
             counters: Counters::default(),
             receiver: Receiver::new(),
-            load: Load::default(),
+            load: Load::new(BATCH_DATAGRAMS),
             drained: false,
             coalescer: None,
             keeps_time: false,

@@ -20,7 +20,7 @@ use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_link::{StreamNews, StreamOrder};
 use rhumb_rib::store::{Embedded, Store};
-use rhumb_rib::{Neighbours, Remote, RibError, Server, Verdict, Verification};
+use rhumb_rib::{BATCH_DATAGRAMS, Neighbours, Remote, RibError, Server, Verdict, Verification};
 use rhumb_stream::{Carrier, OnStreams, Settings};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::rib::StoreId;
@@ -77,7 +77,8 @@ fn serve<S: Store>(
     form: Form,
 ) -> Outcome {
     let belonging = Belonging::of(identity.clone(), Some(&settings.key));
-    let socket = UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
+    let options = Options { batch_datagrams: BATCH_DATAGRAMS, ..Options::default() };
+    let socket = UdpSocket::bind(settings.listen, options).map_err(Failure::setup)?;
     let address = socket.local_address();
     let listening = settings.tls_listen.map(rhumb_stream::listen).transpose();
     let listening = listening.map_err(Failure::setup)?;
