@@ -98,6 +98,12 @@ impl<K: Eq + Hash, V> Table<K, V> {
         Some(&self.entries[self.place_of(key)?].value)
     }
 
+    /// The same, to be changed.
+    pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
+        let place = self.place_of(key)?;
+        Some(&mut self.entries[place].value)
+    }
+
     /// Enters a value, or replaces that of the key. A new one counts as used from the next time on.
     pub fn insert(&mut self, key: K, value: V) {
         if let Some(place) = self.place_of(&key) {

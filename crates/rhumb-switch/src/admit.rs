@@ -376,7 +376,8 @@ impl Switch {
         let mut bytes = Vec::new();
         let _ = pdu.header().emit(pdu.data(), &[], &mut bytes);
         let request = HeldPdu { session: from, pdu: bytes };
-        let task = Task::Admit { request, origin: pdu.source(), certificates, keys };
+        let issuers = self.issuers(keys, &certificates);
+        let task = Task::Admit { request, origin: pdu.source(), certificates, issuers };
         match self.queue_job(Some(from), task, now) {
             true => {
                 self.jobs.note_admitting(pdu.source(), from);

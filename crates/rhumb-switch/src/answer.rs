@@ -188,11 +188,11 @@ impl Switch {
     ) {
         match result {
             Ok(newer) if newer.statement == Statement::Withdrawal => {
-                self.take_withdrawal(&newer, None, now);
+                self.take_withdrawal(newer.as_ref(), None, now);
             }
             Ok(newer) => {
                 self.leave_if_moved(&newer, now);
-                self.routes.note(&newer);
+                self.routes.note(newer.as_ref());
             }
             Err(_) => {
                 self.plane.counters_mut().chains_refused += 1;

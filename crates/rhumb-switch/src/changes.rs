@@ -104,6 +104,11 @@ impl Changes {
         is_older(&ALL) && grounds.0.iter().all(is_older)
     }
 
+    /// Something of all that [`Changes::are_older`] looks at, for who has that come near.
+    pub(crate) fn touched(&self, grounds: &Grounds) -> u64 {
+        grounds.0.iter().fold(0, |sum, bucket| sum ^ self.bucket(*bucket).load(Ordering::Relaxed))
+    }
+
     fn bucket(&self, bucket: Bucket) -> &AtomicU64 {
         &self.buckets[usize::from(bucket.0)]
     }

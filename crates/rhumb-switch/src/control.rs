@@ -191,7 +191,7 @@ impl Switch {
             Outcome::Change { result } => self.change_verified(result, now),
             Outcome::Newer { session, result } => self.newer_verified(session, result, now),
             Outcome::Withdrawal { request, issuer, result } => match result {
-                Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
+                Ok(certificate) => self.withdrawn(&request, issuer, certificate.as_ref(), now),
                 Err(error) => self.not_admitted(&request, window_or_bad(error), now),
             },
             Outcome::Export { request, issuer, result } => match result {
@@ -245,9 +245,7 @@ impl Switch {
             self.accept(session, name, until_s, header.tag, false, now);
         }
         // Nothing is learnt from what is refused.
-        if let Some(own) = chain.certificates().first() {
-            self.routes.note(own);
-        }
+        self.routes.note(chain.first());
         let is_of_chain = |metadata: &Metadata| {
             let name = name_of(metadata);
             chain.certificates().iter().any(|certificate| certificate.issuer == name)
@@ -437,7 +435,7 @@ impl Switch {
         &mut self,
         request: &HeldPdu,
         issuer: Arc<Metadata>,
-        certificate: &Certificate,
+        certificate: Verified<&Certificate>,
         now: Now,
     ) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };

@@ -281,7 +281,7 @@ impl Switch {
         };
         attached.export = Some(Box::new((**export).clone()));
         let (words, until_s) = (attached.words(), attached.until_s);
-        self.routes.note(export);
+        self.routes.note(export.as_ref());
         let slot = words.first().map_or(Slot::of(export), Slot::of);
         self.publishing.await_publication(slot, session, pdu.tag());
         self.accept(session, name, until_s, pdu.tag(), false, now);

@@ -236,8 +236,9 @@ impl<S: Copy + Eq + Hash> Flows<S> {
 
     /// Reads what the flows stand in that are looked up next, and says where those
     /// that go by names are likely to be. Nothing here waits for what was read
-    /// before, so that many reads are under way at once.
-    pub(crate) fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
+    /// before, so that many reads are under way at once; then that by which those know
+    /// whether they stand that have to ask.
+    pub(crate) fn touch(&self, all_sought: &[Sought], likely: &mut [Place], seen: Seen<'_>) {
         for (sought, place) in all_sought.iter().zip(&mut *likely) {
             if let Sought::Hash(hash) = *sought {
                 // Whatever has the bits of the hash that the index keeps: to ask whether it is the
@@ -246,15 +247,23 @@ impl<S: Copy + Eq + Hash> Flows<S> {
                 *place = index.map_or(Place::NOWHERE, |index| Place(*index));
             }
         }
-        let read = all_sought.iter().zip(likely).fold(0, |read, (sought, place)| {
-            let (index, names) = match *sought {
-                Sought::Label(label) => (place_of(label), None),
-                Sought::Hash(_) => (place.0 as usize, self.names.get(place.0 as usize)),
-                Sought::Nothing => return read,
-            };
-            let tag = self.places.get(index).map_or(0, |flow| flow.marks.tag);
-            read ^ tag ^ names.map_or(0, |names| names.0[0])
-        });
+        let index_of = |(sought, place): (&Sought, &Place)| match *sought {
+            Sought::Label(label) => place_of(label),
+            Sought::Hash(_) => place.0 as usize,
+            Sought::Nothing => Place::NOWHERE.0 as usize,
+        };
+        let mut read = 0;
+        for (sought, place) in all_sought.iter().zip(&*likely) {
+            let index = index_of((sought, place));
+            let names = self.names.get(index).filter(|_| matches!(sought, Sought::Hash(_)));
+            read ^= self.places.get(index).map_or(0, |flow| flow.as_of);
+            read ^= names.map_or(0, |names| u64::from(names.0[0]));
+        }
+        for index in all_sought.iter().zip(&*likely).map(index_of) {
+            if self.places.get(index).is_some_and(|flow| flow.as_of != seen.latest) {
+                read ^= seen.changes.touched(&self.rest[index].grounds);
+            }
+        }
         std::hint::black_box(read);
     }
 
@@ -651,9 +660,9 @@ mod tests {
         let hash = |number: &u32| Sought::Hash(flows.hasher.hash_one(flow(*number, 1).1));
         let sought: Vec<Sought> = numbers.iter().map(hash).collect();
         let mut likely = vec![Place::NOWHERE; sought.len()];
-        flows.touch(&sought, &mut likely);
+        flows.touch(&sought, &mut likely, seen());
         let by_label: Vec<_> = labels.iter().map(|label| Sought::Label(*label)).collect();
-        flows.touch(&by_label, &mut [Place::NOWHERE; 5000]);
+        flows.touch(&by_label, &mut [Place::NOWHERE; 5000], seen());
         let found = (0..5000).filter(|number| likely[*number].0 as usize == *number).count();
         assert!(found > 4500, "{found}");
         likely.extend([Place(4999), Place(5000), Place::NOWHERE]);

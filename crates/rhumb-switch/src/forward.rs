@@ -174,7 +174,7 @@ impl Worker for Switch {
     }
 
     fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
-        self.plane.flows().touch(all_sought, likely);
+        self.plane.flows().touch(all_sought, likely, self.routes.seen());
     }
 
     #[inline(always)] // As handle_opened.

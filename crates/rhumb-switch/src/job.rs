@@ -9,8 +9,8 @@ use rhumb_directory::Question;
 use rhumb_link::{HandshakeDone, HandshakeJob, SessionId};
 use rhumb_trust::log::verify_head;
 use rhumb_trust::{
-    Chain, ChainError, Membership, Removal, StatementError, Verified, fingerprint_of, verify_chain,
-    verify_statement,
+    Chain, ChainError, Membership, Removal, StatementError, Verified, fingerprint_of,
+    verify_chain_beside, verify_statement,
 };
 use rhumb_wire::log::{Head, MapPath};
 use rhumb_wire::rib::Mark;
@@ -36,9 +36,9 @@ pub struct Done {
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Do these certificates let `session`'s peer carry for the PDU's source, through us?
-    Admit { request: HeldPdu, origin: Name, certificates: Vec<Certificate>, keys: Keys },
+    Admit { request: HeldPdu, origin: Name, certificates: Vec<Certificate>, issuers: Issuers },
     /// Do these certificates lead to `destination`?
-    Route { told: Heard, destination: Name, certificates: Vec<Certificate>, keys: Keys },
+    Route { told: Heard, destination: Name, certificates: Vec<Certificate>, issuers: Issuers },
     /// Did the RIB of this number say that there is no answer to the question?
     Absence { replica: usize, question: Question, certificate: Certificate, rib: Arc<Metadata> },
     /// Does an issuer say so, as the RIB on `session` tells?
@@ -208,21 +208,41 @@ pub(crate) struct HeldPdu {
     pub(crate) pdu: Vec<u8>,
 }
 
-/// Keys of the issuers in a chain: eight at most, so a list is looked through faster than a map.
-pub(crate) type Keys = Vec<(Name, PublicKey)>;
+/// What is known of the issuers in a chain: eight at most, so a list is looked through faster than a
+/// map.
+#[derive(Debug)]
+pub(crate) struct Issuers {
+    pub(crate) keys: Vec<(Name, PublicKey)>,
+    /// What of the chain was verified before.
+    pub(crate) believed: Vec<Verified<Certificate>>,
+}
+
+impl Issuers {
+    fn verify(
+        &self,
+        origin: Name,
+        certificates: Vec<Certificate>,
+        now_s: u64,
+    ) -> Result<Verified<Chain>, ChainError> {
+        let key_of = |name: &Name| {
+            self.keys.iter().find(|(known, _)| known == name).map(|(_, key)| *key)
+        };
+        verify_chain_beside(origin, certificates, &self.believed, key_of, now_s)
+    }
+}
 
 impl Job {
     /// Does the work: up to 0.5 ms of public-key operations.
     pub fn run(self) -> Done {
         let now_s = self.now_s;
         let outcome = match self.task {
-            Task::Admit { request, origin, certificates, keys } => {
-                admit(request, origin, certificates, &keys, now_s)
+            Task::Admit { request, origin, certificates, issuers } => {
+                admit(request, origin, certificates, &issuers, now_s)
             }
-            Task::Route { told, destination, certificates, keys } => Outcome::Route {
+            Task::Route { told, destination, certificates, issuers } => Outcome::Route {
                 told,
                 destination,
-                result: verify_chain(destination, certificates, |name| key_of(&keys, name), now_s),
+                result: issuers.verify(destination, certificates, now_s),
             },
             Task::Absence { replica, question, certificate, rib } => Outcome::Absence {
                 replica,
@@ -267,15 +287,11 @@ fn admit(
     request: HeldPdu,
     origin: Name,
     certificates: Vec<Certificate>,
-    keys: &[(Name, PublicKey)],
+    issuers: &Issuers,
     now_s: u64,
 ) -> Outcome {
     let shown = certificates.clone();
-    let result = verify_chain(origin, certificates, |name| key_of(keys, name), now_s);
+    let result = issuers.verify(origin, certificates, now_s);
     let fingerprint = result.is_err().then(|| fingerprint_of(&origin, &shown));
     Outcome::Admit { request, result, fingerprint }
-}
-
-fn key_of(keys: &[(Name, PublicKey)], name: &Name) -> Option<PublicKey> {
-    keys.iter().find(|(known, _)| known == name).map(|(_, key)| *key)
 }

@@ -4,11 +4,16 @@
 //! chain is checked against these registers when it is used, eight look-ups at most. So a change
 //! costs the same however many chains it ends.
 //!
-//! INVARIANT: nothing enters that was not verified. The table of them is bounded; what it had to
-//! forget can come back only until its certificate ends. They do not expire: what a withdrawal
-//! covers may hold for longer than the withdrawal.
+//! Nothing enters that was not verified: what comes with another chain, as a router's word for where
+//! it is does, is not verified again. The table of them is bounded; what it had to forget can come
+//! back only until its certificate ends. They do not expire: what a withdrawal covers may hold for
+//! longer than the withdrawal.
 
+use rhumb_trust::Verified;
 use rhumb_wire::{Certificate, Statement};
+
+/// A verified statement, if there is one.
+type Said = Option<Box<Verified<Certificate>>>;
 
 /// What one issuer said last.
 ///
@@ -16,21 +21,21 @@ use rhumb_wire::{Certificate, Statement};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Newest {
     /// Or the word for a server: of those by which alone a name is found.
-    route: Option<Box<Certificate>>,
+    route: Said,
     /// Of those that are each one of several, the newest: they do not end each other.
-    several: Option<Box<Certificate>>,
-    locator: Option<Box<Certificate>>,
+    several: Said,
+    locator: Said,
     /// By which domain it is known outside: apart from where it is inside.
-    export: Option<Box<Certificate>>,
+    export: Said,
     /// Statements up to its sequence are withdrawn.
-    withdrawal: Option<Box<Certificate>>,
+    withdrawal: Said,
 }
 
 impl Newest {
     /// Takes over a verified statement, if it is the newest of its kind. Whether it ends what was
     /// learnt before: a renewal says the same again and ends nothing.
-    pub(crate) fn take(&mut self, certificate: &Certificate) -> bool {
-        if self.withdraws(certificate) {
+    pub(crate) fn take(&mut self, certificate: Verified<&Certificate>) -> bool {
+        if self.withdraws(&certificate) {
             return false;
         }
         let is_export = certificate.statement.exports_by().is_some();
@@ -47,7 +52,7 @@ impl Newest {
                 for register in [route, several, locator, export] {
                     register.take_if(|said| said.sequence <= certificate.sequence);
                 }
-                self.withdrawal = Some(Box::new(certificate.clone()));
+                self.withdrawal = Some(Box::new(certificate.cloned()));
                 return true;
             }
             Statement::Absence { .. } | Statement::Member { .. } | Statement::Removal { .. } => {
@@ -57,46 +62,46 @@ impl Newest {
         if register.as_ref().is_some_and(|said| said.sequence >= certificate.sequence) {
             return false;
         }
-        let before = register.replace(Box::new(certificate.clone()));
+        let before = register.replace(Box::new(certificate.cloned()));
         before.is_some_and(|before| before.statement != certificate.statement)
     }
 
     /// The same of a route or a word for a server, which ends those of the other kind before it.
-    fn take_way(&mut self, certificate: &Certificate) -> bool {
+    fn take_way(&mut self, certificate: Verified<&Certificate>) -> bool {
         let (own, other) = match certificate.statement.is_one_of_several() {
             true => (&mut self.several, &mut self.route),
             false => (&mut self.route, &mut self.several),
         };
         let is_newer = |said: &Certificate| said.sequence >= certificate.sequence;
-        if own.as_deref().is_some_and(is_newer) {
+        if held(own).is_some_and(is_newer) {
             return false;
         }
-        let before = own.replace(Box::new(certificate.clone()));
-        let ends_other = other.as_deref().is_some_and(|said| !is_newer(said));
-        ends_other || before.is_some_and(|before| outdates(certificate, &before))
+        let before = own.replace(Box::new(certificate.cloned()));
+        let ends_other = held(other).is_some_and(|said| !is_newer(said));
+        ends_other || before.is_some_and(|before| outdates(&certificate, &before))
     }
 
     /// An older word for a server counts again, because the newer one's server is not there.
     /// Whether it did not count before, and is not withdrawn.
-    pub(crate) fn step_back(&mut self, older: &Certificate) -> bool {
-        let may = !self.withdraws(older)
-            && self.route.as_ref().is_some_and(|said| names_other_server(said, older));
+    pub(crate) fn step_back(&mut self, older: Verified<&Certificate>) -> bool {
+        let may = !self.withdraws(&older)
+            && self.route.as_ref().is_some_and(|said| names_other_server(said, &older));
         if may {
-            self.route = Some(Box::new(older.clone()));
+            self.route = Some(Box::new(older.cloned()));
         }
         may
     }
 
     /// The statement that supersedes or withdraws this one.
     pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
-        let several = self.several.as_deref().filter(|_| certificate.statement.is_way());
-        let said = [self.said(certificate), several, self.withdrawal.as_deref()];
+        let several = held(&self.several).filter(|_| certificate.statement.is_way());
+        let said = [self.said(certificate), several, held(&self.withdrawal)];
         said.into_iter().flatten().find(|said| outdates(said, certificate))
     }
 
     /// The withdrawal that covers this statement.
     pub(crate) fn withdrawal_of(&self, certificate: &Certificate) -> Option<&Certificate> {
-        self.withdrawal.as_deref().filter(|said| outdates(said, certificate))
+        held(&self.withdrawal).filter(|said| outdates(said, certificate))
     }
 
     /// The highest sequence of those that are each one of several.
@@ -112,11 +117,18 @@ impl Newest {
                 && self.said(certificate).is_some_and(|said| said.sequence >= certificate.sequence)
     }
 
+    /// This very statement, if it is one of the last.
+    pub(crate) fn same(&self, certificate: &Certificate) -> Option<&Verified<Certificate>> {
+        let Self { route, several, locator, export, withdrawal } = self;
+        let all = [route, several, locator, export, withdrawal];
+        all.into_iter().filter_map(|said| said.as_deref()).find(|said| ***said == *certificate)
+    }
+
     fn said(&self, certificate: &Certificate) -> Option<&Certificate> {
         match certificate.statement {
-            _ if certificate.statement.exports_by().is_some() => self.export.as_deref(),
-            Statement::Route { .. } | Statement::Service { .. } => self.route.as_deref(),
-            Statement::Locator(_) => self.locator.as_deref(),
+            _ if certificate.statement.exports_by().is_some() => held(&self.export),
+            Statement::Route { .. } | Statement::Service { .. } => held(&self.route),
+            Statement::Locator(_) => held(&self.locator),
             _ => None,
         }
     }
@@ -124,6 +136,10 @@ impl Newest {
     fn withdraws(&self, certificate: &Certificate) -> bool {
         self.withdrawal.as_ref().is_some_and(|said| said.sequence >= certificate.sequence)
     }
+}
+
+fn held(said: &Said) -> Option<&Certificate> {
+    said.as_deref().map(|said| &**said)
 }
 
 /// Whether one issuer has named another server since.
@@ -158,27 +174,32 @@ pub(crate) fn outdates(newer: &Certificate, older: &Certificate) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use rhumb_wire::Name;
-    use rhumb_wire::Scope;
-    use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
+    use std::sync::LazyLock;
 
-    fn says(statement: Statement, sequence: u64) -> Certificate {
-        let signature = [0; SIGNATURE_LEN];
-        let issuer = Name([7; 32]);
-        Certificate { sequence, not_before_s: 0, not_after_s: 9, issuer, statement, signature }
+    use rhumb_trust::{Identity, Window, verify_statement};
+    use rhumb_wire::certificate::Locator;
+    use rhumb_wire::{Name, Role, Scope};
+
+    use super::*;
+
+    static ISSUER: LazyLock<Identity> =
+        LazyLock::new(|| Identity::generate(Role::Router, 0).unwrap());
+
+    fn says(statement: Statement, sequence: u64) -> Verified<Certificate> {
+        let said = ISSUER.certify(statement, sequence, Window::starting(0, 9)).unwrap();
+        verify_statement(&said, ISSUER.metadata(), 0).unwrap()
     }
 
-    fn route(via: u8, sequence: u64) -> Certificate {
+    fn route(via: u8, sequence: u64) -> Verified<Certificate> {
         says(Statement::Route { via: Name([via; 32]), scope: Scope::Any }, sequence)
     }
 
-    fn export(domain: u8, sequence: u64) -> Certificate {
+    fn export(domain: u8, sequence: u64) -> Verified<Certificate> {
         let scope = Scope::ByDomain { up_to: None };
         says(Statement::Route { via: Name([domain; 32]), scope }, sequence)
     }
 
-    fn locator(sequence: u64) -> Certificate {
+    fn locator(sequence: u64) -> Verified<Certificate> {
         let locator = Locator::new("192.0.2.1:9".parse().unwrap()).unwrap();
         says(Statement::Locator(locator), sequence)
     }
@@ -186,17 +207,17 @@ mod tests {
     #[test]
     fn a_renewal_ends_nothing_and_a_move_ends_what_is_older() {
         let mut newest = Newest::default();
-        assert!(!newest.take(&route(1, 5)));
-        assert!(!newest.take(&route(1, 6)));
+        assert!(!newest.take(route(1, 5).as_ref()));
+        assert!(!newest.take(route(1, 6).as_ref()));
         assert!(newest.newer_than(&route(1, 5)).is_none(), "it says the same");
-        assert!(newest.take(&route(2, 7)));
+        assert!(newest.take(route(2, 7).as_ref()));
         assert_eq!(newest.newer_than(&route(1, 6)), Some(&route(2, 7)));
         assert!(
             newest.newer_than(&route(1, 7)).is_some(),
             "of two of one sequence the first stays"
         );
         assert!(newest.newer_than(&route(1, 8)).is_none());
-        assert!(!newest.take(&route(1, 6)), "nothing older comes back");
+        assert!(!newest.take(route(1, 6).as_ref()), "nothing older comes back");
         assert!(newest.newer_than(&route(2, 7)).is_none());
         assert!(newest.newer_than(&locator(1)).is_none(), "each kind for itself");
     }
@@ -204,14 +225,14 @@ mod tests {
     #[test]
     fn by_which_domain_a_name_is_known_says_nothing_of_where_it_is() {
         let mut newest = Newest::default();
-        newest.take(&route(1, 5));
-        assert!(!newest.take(&export(8, 6)));
+        newest.take(route(1, 5).as_ref());
+        assert!(!newest.take(export(8, 6).as_ref()));
         assert!(newest.newer_than(&route(1, 5)).is_none());
-        assert!(newest.take(&route(2, 7)), "it has moved inside");
+        assert!(newest.take(route(2, 7).as_ref()), "it has moved inside");
         assert!(newest.newer_than(&export(8, 6)).is_none());
-        assert!(newest.take(&export(9, 8)), "another domain");
+        assert!(newest.take(export(9, 8).as_ref()), "another domain");
         assert_eq!(newest.newer_than(&export(8, 6)), Some(&export(9, 8)));
-        assert!(newest.take(&says(Statement::Withdrawal, 8)));
+        assert!(newest.take(says(Statement::Withdrawal, 8).as_ref()));
         assert!(newest.newer_than(&export(9, 8)).is_some());
     }
 
@@ -221,33 +242,33 @@ mod tests {
             says(Statement::Route { via: Name([via; 32]), scope: Scope::Several }, sequence)
         };
         let mut newest = Newest::default();
-        assert!(!newest.take(&by(1, 5)) && !newest.take(&by(2, 7)));
+        assert!(!newest.take(by(1, 5).as_ref()) && !newest.take(by(2, 7).as_ref()));
         assert!(newest.newer_than(&by(1, 5)).is_none());
-        assert!(!newest.take(&by(3, 6)), "it came later, and ends nothing");
+        assert!(!newest.take(by(3, 6).as_ref()), "it came later, and ends nothing");
         assert!(newest.newer_than(&by(3, 6)).is_none());
         assert_eq!(newest.newer_than(&route(1, 6)), Some(&by(2, 7)), "not the only one any more");
-        assert!(newest.take(&route(1, 8)), "the only one from now on");
+        assert!(newest.take(route(1, 8).as_ref()), "the only one from now on");
         assert_eq!(newest.newer_than(&by(2, 7)), Some(&route(1, 8)));
-        assert!(newest.take(&by(2, 9)), "and no more");
+        assert!(newest.take(by(2, 9).as_ref()), "and no more");
         assert!(
             newest.newer_than(&route(1, 8)).is_some() && newest.newer_than(&by(2, 9)).is_none()
         );
-        assert!(newest.take(&says(Statement::Withdrawal, 9)));
+        assert!(newest.take(says(Statement::Withdrawal, 9).as_ref()));
         assert!(newest.newer_than(&by(2, 9)).is_some() && newest.newer_than(&by(2, 10)).is_none());
     }
 
     #[test]
     fn a_withdrawal_covers_its_own_sequence_and_below_of_every_kind() {
         let mut newest = Newest::default();
-        newest.take(&route(1, 5));
-        newest.take(&locator(6));
-        assert!(newest.take(&says(Statement::Withdrawal, 5)));
+        newest.take(route(1, 5).as_ref());
+        newest.take(locator(6).as_ref());
+        assert!(newest.take(says(Statement::Withdrawal, 5).as_ref()));
         let withdrawal = says(Statement::Withdrawal, 5);
         assert_eq!(newest.newer_than(&route(1, 5)), Some(&withdrawal));
         assert_eq!(newest.withdrawal_of(&route(1, 5)), Some(&withdrawal));
         assert!(newest.newer_than(&locator(6)).or(newest.withdrawal_of(&locator(6))).is_none());
-        assert!(!newest.take(&says(Statement::Withdrawal, 5)), "the same again");
-        assert!(!newest.take(&route(1, 5)));
-        assert!(!newest.take(&route(3, 6)) && newest.newer_than(&route(3, 6)).is_none());
+        assert!(!newest.take(says(Statement::Withdrawal, 5).as_ref()), "the same again");
+        assert!(!newest.take(route(1, 5).as_ref()));
+        assert!(!newest.take(route(3, 6).as_ref()) && newest.newer_than(&route(3, 6)).is_none());
     }
 }

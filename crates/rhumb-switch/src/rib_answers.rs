@@ -20,7 +20,7 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Metadata, Name, Pdu, PublicKey, Statement};
 
 use crate::event::Event;
-use crate::job::{Heard, Task};
+use crate::job::{Heard, Issuers, Task};
 use crate::newest::outdates;
 use crate::routes::Attached;
 use crate::tables::Other;
@@ -189,9 +189,9 @@ impl Switch {
             Heard::Change { session, .. } => Some(session),
             _ => None,
         };
-        let submitted = match self.keys_of(&certificates, now) {
-            Some(keys) => {
-                let task = Task::Route { told, destination, certificates, keys };
+        let submitted = match self.issuers_of(&certificates, now) {
+            Some(issuers) => {
+                let task = Task::Route { told, destination, certificates, issuers };
                 self.queue_job(session, task, now)
             }
             None => false,
@@ -202,12 +202,8 @@ impl Switch {
         submitted
     }
 
-    /// The keys of all issuers; those that are not known are asked for.
-    fn keys_of(
-        &mut self,
-        certificates: &[Certificate],
-        now: Now,
-    ) -> Option<Vec<(Name, PublicKey)>> {
+    /// What is known of all issuers; keys that are not known are asked for.
+    fn issuers_of(&mut self, certificates: &[Certificate], now: Now) -> Option<Issuers> {
         let mut keys = Vec::with_capacity(certificates.len());
         for certificate in certificates {
             match self.metadata_of(&certificate.issuer) {
@@ -217,7 +213,16 @@ impl Switch {
                 }
             }
         }
-        (keys.len() == certificates.len()).then_some(keys)
+        (keys.len() == certificates.len()).then(|| self.issuers(keys, certificates))
+    }
+
+    /// These keys, and what of a chain was verified before.
+    pub(crate) fn issuers(
+        &self,
+        keys: Vec<(Name, PublicKey)>,
+        certificates: &[Certificate],
+    ) -> Issuers {
+        Issuers { keys, believed: self.routes.tables().believed(certificates) }
     }
 
     fn submit_absence(
@@ -343,8 +348,8 @@ impl Switch {
             // Of a router in the middle of others' chains: those
             // are looked up again where they are used.
             if !has_left && !self.routes.tables().concerns(&name) {
-                for certificate in chain.certificates() {
-                    self.routes.note(certificate);
+                for statement in chain.statements() {
+                    self.routes.note(statement);
                 }
                 return true;
             }
@@ -357,7 +362,7 @@ impl Switch {
         }
         // Whoever has a way to the newer server does not take an older one, whatever a RIB says.
         if matches!(told, Heard::Answer { .. }) && !self.routes.tables().has_way_to(&name) {
-            self.routes.tables().step_back(&chain.certificates()[0]);
+            self.routes.tables().step_back(chain.first());
             self.routes.catch_up();
         }
         let end = until(chain.not_after_s(), now);
@@ -520,14 +525,14 @@ impl Switch {
         match result {
             Ok(certificate) if certificate.statement == Statement::Withdrawal => {
                 self.plane.counters_mut().rib_changes += 1;
-                self.take_withdrawal(&certificate, None, now);
+                self.take_withdrawal(certificate.as_ref(), None, now);
             }
             Ok(certificate) => {
                 self.plane.counters_mut().rib_changes += 1;
                 if matches!(certificate.statement, Statement::Service { .. }) {
                     self.leave_if_moved(&certificate, now);
                 }
-                if self.routes.note(&certificate)
+                if self.routes.note(certificate.as_ref())
                     && let Statement::Locator(locator) = certificate.statement
                 {
                     self.follow(certificate.issuer, locator.address(), now);
@@ -557,7 +562,7 @@ impl Switch {
     /// used next. `by` brought it, and needs not be told.
     pub(crate) fn take_withdrawal(
         &mut self,
-        withdrawal: &Certificate,
+        withdrawal: Verified<&Certificate>,
         by: Option<SessionId>,
         now: Now,
     ) {
@@ -569,7 +574,7 @@ impl Switch {
         for before in before {
             self.detach(name, before.session, |name| Event::Left { name });
             if Some(before.session) != by {
-                self.tell_superseded(name, &before, withdrawal, now);
+                self.tell_superseded(name, &before, &withdrawal, now);
             }
         }
     }

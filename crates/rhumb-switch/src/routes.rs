@@ -336,7 +336,7 @@ impl Routes {
     }
 
     /// As [`Tables::note`].
-    pub(crate) fn note(&mut self, certificate: &Certificate) -> bool {
+    pub(crate) fn note(&mut self, certificate: Verified<&Certificate>) -> bool {
         let ends_something = self.tables.note(certificate);
         self.catch_up();
         ends_something

@@ -216,8 +216,8 @@ impl Switch {
                 .filter_map(|c| Some((c.issuer, self.metadata_of(&c.issuer)?.key)))
                 .collect();
             if keys.len() == certificates.len() {
-                let told = Heard::Saved { level };
-                let task = Task::Route { told, destination, certificates, keys };
+                let (told, issuers) = (Heard::Saved { level }, self.issuers(keys, &certificates));
+                let task = Task::Route { told, destination, certificates, issuers };
                 return Some(Job { task, now_s, brought_at: None });
             }
         }

@@ -62,7 +62,7 @@ impl Switch {
     /// The RIB has stored an older server's word: it counts again.
     pub(crate) fn stand_in(&mut self, name: Name, now: Now) {
         let Some((request, chain)) = self.publishing.take_standing_by(&name) else { return };
-        self.routes.tables().step_back(&chain.certificates()[0]);
+        self.routes.tables().step_back(chain.first());
         self.routes.catch_up();
         self.admitted(request, chain, now);
     }

@@ -262,8 +262,8 @@ impl Tables {
         if before.is_some_and(|(before, at)| at != level || !same_way(&before, &chain)) {
             self.changes.note(&destination);
         }
-        for certificate in chain.certificates() {
-            self.note(certificate);
+        for statement in chain.statements() {
+            self.note(statement);
         }
         true
     }
@@ -293,8 +293,8 @@ impl Tables {
         if is_news {
             self.changes.note(&destination);
         }
-        for certificate in chain.certificates() {
-            self.note(certificate);
+        for statement in chain.statements() {
+            self.note(statement);
         }
         true
     }
@@ -404,14 +404,22 @@ impl Tables {
 impl Tables {
     /// Takes over a verified statement. What it ends, flows included, is
     /// not used again. Whether it ended anything.
-    pub(crate) fn note(&self, certificate: &Certificate) -> bool {
+    pub(crate) fn note(&self, certificate: Verified<&Certificate>) -> bool {
         let issuer = &certificate.issuer;
         let mut shard = self.shard(issuer);
-        let mut newest = shard.newest.peek(issuer).cloned().unwrap_or_default();
-        let several_to = newest.several_to();
-        let ends_something = newest.take(certificate);
-        let adds_something = newest.several_to() > several_to;
-        shard.newest.insert(*issuer, newest);
+        let (ends_something, adds_something) = match shard.newest.peek_mut(issuer) {
+            Some(newest) => {
+                let several_to = newest.several_to();
+                (newest.take(certificate), newest.several_to() > several_to)
+            }
+            None => {
+                let mut newest = Newest::default();
+                let ends_something = newest.take(certificate);
+                let adds_something = newest.several_to() > 0;
+                shard.newest.insert(*issuer, newest);
+                (ends_something, adds_something)
+            }
+        };
         let covers = |route: &Route| {
             certificate.statement == Statement::Withdrawal
                 && route.chain.certificates()[0].sequence <= certificate.sequence
@@ -429,18 +437,25 @@ impl Tables {
     }
 
     /// An older word for a server counts again, because the newer one's server is not there.
-    pub(crate) fn step_back(&self, older: &Certificate) {
+    pub(crate) fn step_back(&self, older: Verified<&Certificate>) {
         let issuer = &older.issuer;
         let mut shard = self.shard(issuer);
-        let Some(mut newest) = shard.newest.peek(issuer).cloned() else { return };
-        if !newest.step_back(older) {
+        if !shard.newest.peek_mut(issuer).is_some_and(|newest| newest.step_back(older)) {
             return;
         }
-        shard.newest.insert(*issuer, newest);
         shard.routes.remove(issuer);
         drop(shard);
         self.ways_changed();
         self.changes.note(issuer);
+    }
+
+    /// Those of a chain that were verified before, and are the last of their kind.
+    pub(crate) fn believed(&self, certificates: &[Certificate]) -> Vec<Verified<Certificate>> {
+        let same = |certificate: &Certificate| {
+            let shard = self.shard(&certificate.issuer);
+            shard.newest.peek(&certificate.issuer)?.same(certificate).cloned()
+        };
+        certificates.iter().filter_map(same).collect()
     }
 
     /// Whether a way to a name is known, good or not.
@@ -672,7 +687,7 @@ const SHARED: u64 = 1;
 mod tests {
     use super::*;
     use crate::changes::Grounds;
-    use rhumb_trust::{Identity, Window, verify_chain};
+    use rhumb_trust::{Identity, Window, verify_chain, verify_statement};
     use rhumb_wire::{Role, Scope};
     use std::sync::atomic::AtomicBool;
 
@@ -683,15 +698,35 @@ mod tests {
         Instant::now()
     }
 
-    fn says(holder: &Identity, statement: Statement, sequence: u64) -> Certificate {
-        holder.certify(statement, sequence, Window::starting(NOW_S, 600)).unwrap()
+    fn says(holder: &Identity, statement: Statement, sequence: u64) -> Verified<Certificate> {
+        let said = holder.certify(statement, sequence, Window::starting(NOW_S, 600)).unwrap();
+        verify_statement(&said, holder.metadata(), NOW_S).unwrap()
     }
 
     fn way(holder: &Identity, via: Name, sequence: u64) -> Verified<Chain> {
         let statement = Statement::Route { via, scope: Scope::Any };
-        let certificates = vec![says(holder, statement, sequence)];
+        let certificates = vec![says(holder, statement, sequence).into_inner()];
         let key = holder.metadata().key;
         verify_chain(holder.name(), certificates, |_| Some(key), NOW_S).unwrap()
+    }
+
+    #[test]
+    fn what_an_issuer_said_last_is_believed_when_it_comes_again_and_nothing_older() {
+        let now = start();
+        let tables = Tables::new(&Config::default(), &[1; 32], now);
+        let holder = Identity::generate(Role::Node, NOW_S).unwrap();
+        let ways = [(1, 1), (2, 2)].map(|(via, sequence)| way(&holder, Name([via; 32]), sequence));
+        let said = ways.clone().map(|way| way.first().cloned());
+        let until = now + Duration::from_secs(600);
+        for (way, said) in ways.into_iter().zip(&said) {
+            assert!(tables.believed(std::slice::from_ref(said)).is_empty(), "not heard of yet");
+            assert!(tables.learn((way, 0), until, now));
+            assert_eq!(tables.believed(std::slice::from_ref(said)), std::slice::from_ref(said));
+        }
+        let [older, newer] = said.map(Verified::into_inner);
+        assert_eq!(tables.believed(&[older, newer.clone()]).len(), 1);
+        let forged = Certificate { signature: [1; 64], ..newer };
+        assert!(tables.believed(&[forged]).is_empty());
     }
 
     #[test]
@@ -764,7 +799,7 @@ mod tests {
                     while flows.load(Ordering::SeqCst) == 0 {
                         std::thread::yield_now();
                     }
-                    assert!(tables.note(&withdrawal));
+                    assert!(tables.note(withdrawal.as_ref()));
                     withdrawn_to.store(withdrawal.sequence, Ordering::SeqCst);
                 }
                 is_done.store(true, Ordering::SeqCst);

@@ -50,7 +50,7 @@ pub mod x509;
 pub use access::{Access, LABEL, Missing, Rule, Standing, Treatment, Who};
 pub use ad_cert::{AdCert, AdCertError};
 pub use carriage::Carriage;
-pub use chain::{Chain, ChainError, verify_chain};
+pub use chain::{Chain, ChainError, verify_chain, verify_chain_beside};
 pub use delegation::{Delegation, DelegationError, Export};
 pub use error::TrustError;
 pub use identity::{Identity, Window};

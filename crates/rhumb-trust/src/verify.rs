@@ -11,7 +11,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey};
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
 
 /// A value that the verifier vouches for: nothing else can make one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified<T>(T);
 
 impl<T> Verified<T> {
@@ -23,6 +23,18 @@ impl<T> Verified<T> {
     /// The value, without the vouching.
     pub fn into_inner(self) -> T {
         self.0
+    }
+
+    /// The same, lent.
+    pub fn as_ref(&self) -> Verified<&T> {
+        Verified(&self.0)
+    }
+}
+
+impl<T: Clone> Verified<&T> {
+    /// A copy of what is lent.
+    pub fn cloned(self) -> Verified<T> {
+        Verified(self.0.clone())
     }
 }
 

@@ -5,7 +5,10 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use rhumb_trust::{CLOCK_SKEW_S, ChainError, Identity, StatementError, Window, verify_chain};
+use rhumb_trust::{
+    CLOCK_SKEW_S, ChainError, Identity, StatementError, Verified, Window, verify_chain,
+    verify_chain_beside,
+};
 use rhumb_wire::certificate::{Locator, MAX_CHAIN};
 use rhumb_wire::{Certificate, Name, PublicKey, Role, Scope, Statement};
 
@@ -55,6 +58,44 @@ impl Line {
     fn refusal(&self, certificates: Vec<Certificate>) -> ChainError {
         self.verify_at(certificates, NOW_S).unwrap_err()
     }
+}
+
+#[test]
+fn what_was_verified_before_is_not_verified_again_and_nothing_else_is_believed_for_it() {
+    let line = Line::of(2);
+    let chain = vec![line.route(0, 1, Scope::Any), line.locator(1)];
+    let key_of = |name: &Name| line.keys.get(name).copied();
+    let verified = verify_chain(line.name(0), chain.clone(), key_of, NOW_S).unwrap();
+    assert_eq!(verified.first().cloned().into_inner(), chain[0]);
+    let believed: Vec<_> = verified.statements().skip(1).map(Verified::cloned).collect();
+    // With another key in its issuer's place it shows whether a signature is checked.
+    let other = Identity::generate(Role::Router, 0).unwrap().metadata().key;
+    let with = |certificates: &[Certificate], of: usize, believed: &[Verified<Certificate>]| {
+        let key_of = |name: &Name| if *name == line.name(of) { Some(other) } else { key_of(name) };
+        let certificates = certificates.to_vec();
+        verify_chain_beside(line.name(0), certificates, believed, key_of, NOW_S).map(|_| ())
+    };
+    let bad = |at| Err(ChainError::Statement { at, error: StatementError::BadSignature });
+    assert_eq!(with(&chain, 1, &believed), Ok(()), "checked before");
+    assert_eq!(with(&chain, 1, &[]), bad(1));
+    assert_eq!(with(&chain, 0, &believed), bad(0), "of the other one nothing was believed");
+    // The same words with another signature, or a longer lease, are not what was believed.
+    for forge in [
+        (|it: &mut Certificate| it.signature[9] ^= 1) as fn(&mut Certificate),
+        |it| it.not_after_s += 1,
+        |it| it.sequence += 1,
+    ] {
+        let mut forged = chain.clone();
+        forge(&mut forged[1]);
+        let result =
+            verify_chain_beside(line.name(0), forged, &believed, key_of, NOW_S).map(|_| ());
+        assert_eq!(result, bad(1));
+    }
+    // It holds no longer than it says, believed or not.
+    let late = NOW_S + LIFETIME_S + CLOCK_SKEW_S + 1;
+    let result = verify_chain_beside(line.name(0), chain, &believed, key_of, late).map(|_| ());
+    let error = StatementError::Expired { ended_ago_s: CLOCK_SKEW_S + 1 };
+    assert_eq!(result, Err(ChainError::Statement { at: 0, error }));
 }
 
 #[test]
