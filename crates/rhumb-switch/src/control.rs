@@ -452,8 +452,8 @@ impl Switch {
             };
             return self.send_nack(request.session, pdu.header(), nack, now);
         }
-        self.publishing.await_publication(Slot::of(certificate), request.session, pdu.tag());
-        self.publish(issuer, vec![certificate.clone()], now);
+        self.publishing.await_publication(Slot::of(&certificate), request.session, pdu.tag());
+        self.publish(issuer, vec![certificate.cloned().into_inner()], now);
     }
 }
 

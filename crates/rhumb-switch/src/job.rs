@@ -224,9 +224,8 @@ impl Issuers {
         certificates: Vec<Certificate>,
         now_s: u64,
     ) -> Result<Verified<Chain>, ChainError> {
-        let key_of = |name: &Name| {
-            self.keys.iter().find(|(known, _)| known == name).map(|(_, key)| *key)
-        };
+        let key_of =
+            |name: &Name| self.keys.iter().find(|(known, _)| known == name).map(|(_, key)| *key);
         verify_chain_beside(origin, certificates, &self.believed, key_of, now_s)
     }
 }

@@ -11,8 +11,10 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey};
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
 
 /// A value that the verifier vouches for: nothing else can make one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified<T>(T);
+
+impl<T> Copy for Verified<&T> {}
 
 impl<T> Verified<T> {
     /// Only verifiers of this crate vouch.

@@ -25,6 +25,7 @@ use rhumb_daemon::network::neighbours::{Admitted, Around, Asker, Found, find_aga
 use rhumb_daemon::network::running::{Parts, Passed};
 use rhumb_daemon::network::{Created, Joined, Ledger, Making, Openness, address_on_link};
 use rhumb_daemon::output::Form;
+use rhumb_daemon::supervisor;
 use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel, Role};
 use tokio::task::spawn_blocking;
@@ -220,7 +221,7 @@ impl Lan<'_> {
         let say = |has_node| {
             let open_min = open.map(|it| it.as_secs() / 60);
             let (created, own) = (created.clone(), own.clone());
-            form.print(&Told::Keeps { created, own, has_node, open_min });
+            supervisor::say_ready(form, &Told::Keeps { created, own, has_node, open_min });
         };
         let given_way = parts.run(with_parent, self.attend(&created, &asker), say)?;
         let Some(admitted) = given_way else { return Ok(()) };
