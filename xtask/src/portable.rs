@@ -1,10 +1,10 @@
 //! `cargo xtask portable`: whether a node's library compiles for systems that it is not tested on:
-//! Linux with musl, macOS, and Windows as far as it gets.
+//! Linux with musl, macOS and Windows.
 //!
 //! Nobody has the standard library of these here, so a compiler that comes with its sources checks
 //! it, too: Debian's, which is one and the same for all targets. Checking links nothing, so what C
 //! there is below is not compiled: in place of a C compiler stands a program that makes empty
-//! objects.
+//! objects, and in place of `dlltool`, of Windows, one that makes empty libraries.
 //!
 //! Invariant: nothing is run, so this shows that the types fit and no more.
 
@@ -56,10 +56,12 @@ impl Workshop {
         }
         let folder = target_directory.join("portable");
         let no_compiler = folder.join("no-compiler");
-        std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(&no_compiler, NO_COMPILER))
-            .and_then(|()| std::fs::set_permissions(&no_compiler, Permissions::from_mode(0o755)))
-            .map_err(|error| format!("{}: {error}", no_compiler.display()))?;
+        for (tool, text) in [(&no_compiler, NO_COMPILER), (&folder.join(DLLTOOL), NO_DLLTOOL)] {
+            std::fs::create_dir_all(&folder)
+                .and_then(|()| std::fs::write(tool, text))
+                .and_then(|()| std::fs::set_permissions(tool, Permissions::from_mode(0o755)))
+                .map_err(|error| format!("{}: {error}", tool.display()))?;
+        }
         Ok(Self { root: root.to_owned(), folder, no_compiler })
     }
 
@@ -75,6 +77,10 @@ impl Workshop {
             check.env(format!("{tool}_{target}"), &self.no_compiler);
         }
         check.env(format!("AR_{target}"), "true");
+        // Windows has objects of an assembler that come with the sources.
+        check.env("AWS_LC_SYS_PREBUILT_NASM", "1");
+        let path = std::env::var("PATH").unwrap_or_default();
+        check.env("PATH", format!("{}:{path}", self.folder.display()));
         match process::run(&mut check, DEADLINE, Echo::Shown) {
             Ok(finished) if finished.succeeded() => Outcome::passed(1),
             Ok(finished) => Outcome::failed(format!("{target}: cargo check {}", finished.end)),
@@ -84,7 +90,8 @@ impl Workshop {
 }
 
 const PACKAGE: &str = "rhumb-node";
-const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-apple-darwin"];
+const TARGETS: [&str; 3] =
+    ["x86_64-unknown-linux-musl", "aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
 const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
 /// Makes the object that is asked for, empty; what the preprocessor would say is asked of the
 /// system's.
@@ -98,6 +105,14 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ -n "$out" ]; then : > "$out"; fi
+"#;
+const DLLTOOL: &str = "x86_64-w64-mingw32-dlltool";
+/// Makes the library that is asked for, empty.
+const NO_DLLTOOL: &str = r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in -l) printf '!<arch>\n' > "$2"; shift;; esac
+  shift
+done
 "#;
 /// A standard library and a hundred crates, on two busy cores.
 const DEADLINE: Duration = Duration::from_secs(15 * 60);

@@ -6,12 +6,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rhumb_wire::Batch;
 
 use crate::devices::{Device, devices};
+use crate::fd::BorrowedFd;
 use crate::udp::{self, Group, Ready, UdpSocket};
 #[cfg(target_os = "linux")]
 use crate::xdp::XdpSocket;

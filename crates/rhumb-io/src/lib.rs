@@ -26,6 +26,7 @@ mod error;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod ethtool;
+pub mod fd;
 #[cfg(target_os = "linux")]
 pub mod ip;
 #[cfg(target_os = "linux")]

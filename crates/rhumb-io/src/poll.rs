@@ -2,11 +2,14 @@
 //! [`Wake`](crate::Wake): thin safe wrappers over the system.
 //!
 //! Invariant: nothing here keeps a pointer or a borrowed descriptor
-//! beyond the call. Source: ppoll(2), eventfd(2).
+//! beyond the call. Source: ppoll(2), eventfd(2); on Windows WSAPoll.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+#[cfg(not(windows))]
+use std::os::fd::AsRawFd;
 use std::time::Duration;
+
+use crate::fd::BorrowedFd;
 
 /// A descriptor and what to wait for on it.
 #[derive(Debug)]
@@ -28,6 +31,7 @@ pub enum Interest<'a> {
 ///
 /// # Errors
 /// When the system refuses to wait.
+#[cfg(not(windows))]
 pub fn poll<const N: usize>(
     interests: &[Interest<'_>; N],
     timeout: Option<Duration>,
@@ -48,6 +52,36 @@ pub fn poll<const N: usize>(
         return Err(error);
     }
     Ok(entries.map(|entry| entry.revents != 0))
+}
+
+/// As elsewhere, of sockets.
+///
+/// # Errors
+/// When the system refuses to wait.
+#[cfg(windows)]
+pub fn poll<const N: usize>(
+    interests: &[Interest<'_>; N],
+    timeout: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    // There is none that is never ready, so it is left out.
+    let waited = interests.iter().enumerate().filter_map(|(at, interest)| match interest {
+        Interest::Readable(fd) => Some((at, PollFd::from_borrowed_fd(*fd, PollFlags::IN))),
+        Interest::Writable(fd) => Some((at, PollFd::from_borrowed_fd(*fd, PollFlags::OUT))),
+        Interest::Nothing => None,
+    });
+    let (places, mut entries): (Vec<usize>, Vec<PollFd<'_>>) = waited.unzip();
+    let timeout = timeout.map(|timeout| Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        // Of another width than elsewhere; a thousand million fits.
+        tv_nsec: timeout.subsec_nanos() as _,
+    });
+    rustix::event::poll(&mut entries, timeout.as_ref())?;
+    let mut ready = [false; N];
+    for (at, entry) in places.into_iter().zip(&entries) {
+        ready[at] = !entry.revents().is_empty();
+    }
+    Ok(ready)
 }
 
 /// Has waits of this thread end when their time is over, not up to 50 us
@@ -80,7 +114,7 @@ fn poll_entries(entries: &mut [libc::pollfd], timeout: Option<Duration>) -> io::
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", windows)))]
 fn poll_entries(entries: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
     // Rounded up, so that a wait below a millisecond does not spin.
     let timeout_ms = timeout.map_or(-1, |timeout| {

@@ -32,6 +32,13 @@ pub use linux::UdpSocket;
 pub(crate) use linux::{ask_buffer, is_final};
 #[cfg(not(target_os = "linux"))]
 pub use portable::UdpSocket;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use portable::is_final;
+
+/// Whether an error of a socket means that it is of no further use, and not a datagram or a peer.
+pub fn is_over(error: &std::io::Error) -> bool {
+    is_final(error)
+}
 
 /// What to ask of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,13 +4,18 @@
 //! Wakes that come before the worker looks count as one. A `Wake` belongs to one worker; its clones
 //! are what others wake that worker with.
 
+#[cfg(not(windows))]
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(windows)]
+use std::net::TcpStream as File;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::IoError;
+use crate::fd::AsFd;
+#[cfg(not(windows))]
+use crate::fd::BorrowedFd;
 use crate::poll::{Interest, poll};
 
 /// Wakes a worker. Cheap to clone and to send to other threads.
@@ -58,10 +63,19 @@ impl Wake {
     }
 }
 
+#[cfg(not(windows))]
 impl AsFd for Wake {
     /// Readable while there are wakes to take.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ends.read.as_fd()
+    }
+}
+
+#[cfg(windows)]
+impl std::os::windows::io::AsSocket for Wake {
+    /// Readable while there are wakes to take.
+    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+        self.ends.read.as_socket()
     }
 }
 
@@ -71,13 +85,33 @@ fn open() -> io::Result<Ends> {
     Ok(Ends { write: File::from(event.try_clone()?), read: File::from(event) })
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", windows)))]
 fn open() -> io::Result<Ends> {
     use std::os::fd::OwnedFd;
     let (read, write) = std::os::unix::net::UnixStream::pair()?;
     read.set_nonblocking(true)?;
     write.set_nonblocking(true)?;
     Ok(Ends { read: File::from(OwnedFd::from(read)), write: File::from(OwnedFd::from(write)) })
+}
+
+/// Windows waits for sockets alone, and has no pairs of them: both ends of a connection of this
+/// process with itself, which nobody else can have.
+#[cfg(windows)]
+fn open() -> io::Result<Ends> {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    let write = File::connect(listener.local_addr()?)?;
+    let own = write.local_addr()?;
+    // Who else of this host comes in between is turned away.
+    let read = loop {
+        let (stream, from) = listener.accept()?;
+        if from == own {
+            break stream;
+        }
+    };
+    read.set_nonblocking(true)?;
+    write.set_nonblocking(true)?;
+    write.set_nodelay(true)?;
+    Ok(Ends { read, write })
 }
 
 #[cfg(test)]

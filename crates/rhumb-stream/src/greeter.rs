@@ -441,13 +441,21 @@ fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
         Ok(()) => {}
-        Err(error)
-            if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
+        Err(error) if is_under_way(&error) => {}
         Err(error) => return Err(error),
     }
     let socket = TcpStream::from(socket);
     prepare(&socket)?;
     Ok(socket)
+}
+
+/// Whether a socket goes on connecting.
+fn is_under_way(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    let goes_on = error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error());
+    #[cfg(not(unix))]
+    let goes_on = error.kind() == ErrorKind::WouldBlock;
+    goes_on
 }
 
 /// Frames are put together by us, so the system need not wait for more of them.
@@ -463,13 +471,19 @@ fn is_of_the_peer(error: &std::io::Error) -> bool {
 }
 
 /// Lowers the priority of this thread alone, as that of other public-key work is.
+#[cfg(unix)]
 fn give_way() {
     if let Err(error) = rustix::process::nice(NICE) {
         tracing::debug!(%error, "the priority stays as it was");
     }
 }
 
+/// Threads have no priorities there that this crate knows how to set.
+#[cfg(not(unix))]
+fn give_way() {}
+
 /// A third of the share of a thread beside it.
+#[cfg(unix)]
 const NICE: i32 = 5;
 /// Where TLS is let through if it is anywhere.
 const TLS_PORT: u16 = 443;

@@ -3,8 +3,11 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
+
+use rhumb_io::fd::AsFd;
+#[cfg(not(windows))]
+use rhumb_io::fd::BorrowedFd;
 
 /// There is none.
 pub(crate) enum Poller {}
@@ -31,6 +34,14 @@ impl Poller {
     }
 }
 
+#[cfg(windows)]
+impl std::os::windows::io::AsSocket for Poller {
+    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+        match *self {}
+    }
+}
+
+#[cfg(not(windows))]
 impl AsFd for Poller {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match *self {}

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
@@ -15,6 +14,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use rhumb_io::Wake;
+use rhumb_io::fd::{AsFd, BorrowedFd};
 use rhumb_link::{Admission, Limits, LinkError, NewStream, StreamNews, StreamOrder};
 use rhumb_trust::{Identity, x509};
 use rhumb_wire::Batch;
@@ -375,10 +375,19 @@ fn push(batch: &mut Batch, from: SocketAddr, kind: RecordKind, plaintext: &[u8])
 
 /// As many connections as leave the process descriptors for everything else.
 fn max_streams(limits: &Limits) -> usize {
+    limits.sessions.min(most_descriptors() / 2)
+}
+
+#[cfg(unix)]
+fn most_descriptors() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let files =
-        files.current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-    limits.sessions.min(files / 2)
+    files.current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+/// Memory is what bounds them there.
+#[cfg(not(unix))]
+fn most_descriptors() -> usize {
+    usize::MAX
 }
 
 /// As many as a batch of UDP brings.

@@ -12,10 +12,15 @@
 //! A sealed key's AEAD key comes from PBKDF2 with a fresh salt each time, so the all-zero nonce is
 //! used once per key; the three lines above the key are its associated data. A file that others may
 //! read is refused, and a file is never overwritten.
+//!
+//! Who may read a file is known on Unix. On Windows that is said by access lists, which a file
+//! inherits of its folder and nobody looks at here: a key lies in a folder of its user's own, as
+//! below the profile, or is sealed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::num::NonZeroU32;
+#[cfg(unix)]
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -55,8 +60,11 @@ pub fn save_key(
 ) -> Result<(), TrustError> {
     let text = encode(identity, passphrase)?;
     let io_error = |source| TrustError::KeyFile { path: path.to_owned(), source };
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io_error)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    options.mode(0o600);
+    let mut file = options.open(path).map_err(io_error)?;
     file.write_all(text.as_bytes()).map_err(io_error)?;
     file.sync_all().map_err(io_error)
 }
@@ -69,9 +77,12 @@ pub fn load_key(path: &Path, passphrase: Option<&Passphrase>) -> Result<Identity
     let io_error = |source| TrustError::KeyFile { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(io_error)?;
     // The open file is asked, not the path: nobody can exchange it in between.
-    let mode = file.metadata().map_err(io_error)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(TrustError::KeyFileTooOpen { path: path.to_owned(), mode });
+    #[cfg(unix)]
+    {
+        let mode = file.metadata().map_err(io_error)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(TrustError::KeyFileTooOpen { path: path.to_owned(), mode });
+        }
     }
     let mut text = Zeroizing::new(String::new());
     (&mut file).take(MAX_FILE_LEN).read_to_string(&mut text).map_err(io_error)?;

@@ -5,13 +5,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+#[cfg(not(windows))]
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use rhumb_wire::Batch;
 
 use super::group::Instruction;
 use super::{Capabilities, Options, Ready};
+use crate::fd::{AsFd, BorrowedFd};
 use crate::poll::{Interest, poll};
 use crate::{Counters, IoError, PacketIo, SendReport, Wake};
 
@@ -160,7 +162,7 @@ impl PacketIo for UdpSocket {
                 }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) if is_busy(&error) => report.dropped_busy += 1,
-                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                Err(error) if error.raw_os_error() == Some(TOO_BIG) => {
                     report.dropped_too_big += 1;
                 }
                 Err(_) => report.dropped_unreachable += 1,
@@ -179,12 +181,21 @@ impl PacketIo for UdpSocket {
     }
 }
 
+#[cfg(not(windows))]
 impl AsFd for UdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
+#[cfg(windows)]
+impl std::os::windows::io::AsSocket for UdpSocket {
+    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+        self.socket.as_socket()
+    }
+}
+
+#[cfg(not(windows))]
 impl AsRawFd for UdpSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
@@ -193,13 +204,29 @@ impl AsRawFd for UdpSocket {
 
 /// Whether an error says that a queue is full.
 fn is_busy(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(NO_BUFFERS)
 }
 
 /// Whether an error means that the socket is of no further use, not that a datagram or peer is.
-fn is_final(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EPIPE))
+pub(crate) fn is_final(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| FINAL.contains(&code))
 }
+
+#[cfg(not(windows))]
+const TOO_BIG: i32 = libc::EMSGSIZE;
+#[cfg(not(windows))]
+const NO_BUFFERS: i32 = libc::ENOBUFS;
+#[cfg(not(windows))]
+const FINAL: [i32; 4] = [libc::EBADF, libc::ENOTSOCK, libc::EFAULT, libc::EPIPE];
+/// `WSAEMSGSIZE`; Windows has numbers of its own for sockets.
+#[cfg(windows)]
+const TOO_BIG: i32 = 10_040;
+/// `WSAENOBUFS`.
+#[cfg(windows)]
+const NO_BUFFERS: i32 = 10_055;
+/// `WSAEBADF`, `WSAENOTSOCK`, `WSAEFAULT`, `WSAESHUTDOWN`.
+#[cfg(windows)]
+const FINAL: [i32; 4] = [10_009, 10_038, 10_014, 10_058];
 
 /// No UDP payload is larger.
 const LARGEST_DATAGRAM: usize = 65_535;

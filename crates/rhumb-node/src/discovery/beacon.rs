@@ -9,11 +9,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use rhumb_io::fd::AsFd;
 use rhumb_io::poll::{Interest, poll};
-use rhumb_io::udp::UdpSocket;
+use rhumb_io::udp::{UdpSocket, is_over};
 use rhumb_io::{IoError, PacketIo, Wake};
 use rhumb_wire::discovery::{DISCOVERY_GROUP, DISCOVERY_PORT, Discovery};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -49,7 +49,7 @@ impl Beacon {
             listeners.push(listen(Ipv4Addr::UNSPECIFIED.into())?);
         }
         let address = router_address;
-        let router = router.as_fd().try_clone_to_owned();
+        let router = AsFd::as_fd(router).try_clone_to_owned();
         Ok(Self {
             listeners,
             router: router.map_err(|source| IoError::Socket { address, source })?.into(),
@@ -73,7 +73,6 @@ impl Beacon {
             self.links_read_at = Some(now);
         }
         let wake_up = Interest::Readable(wake.as_fd());
-        let readable = |socket| Interest::Readable(StdSocket::as_fd(socket));
         match &self.listeners[..] {
             [first, second] => {
                 poll(&[wake_up, readable(first), readable(second)], Some(READ_LINKS_EVERY))?;
@@ -140,6 +139,10 @@ impl Beacon {
     }
 }
 
+fn readable(socket: &StdSocket) -> Interest<'_> {
+    Interest::Readable(AsFd::as_fd(socket))
+}
+
 /// A socket on the discovery port that gets broadcasts and
 /// multicasts together with those of other routers.
 fn listen(ip: IpAddr) -> Result<StdSocket, IoError> {
@@ -152,7 +155,7 @@ fn listen(ip: IpAddr) -> Result<StdSocket, IoError> {
         socket.set_reuse_address(true)?;
         // Elsewhere it takes this for all of them to get a copy; on
         // Linux it would shut out those of other users.
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(all(unix, not(target_os = "linux")))]
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
@@ -163,7 +166,7 @@ fn listen(ip: IpAddr) -> Result<StdSocket, IoError> {
 
 /// Whether an error means that the socket is of no further use.
 fn is_final(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT))
+    is_over(error)
 }
 
 /// A network that comes up is served this much later.

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+#[cfg(unix)]
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,8 +99,10 @@ impl Arriving {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!(".rhumb-{}-{number}.part", std::process::id()));
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&temporary);
-        let file = file.map_err(|_| CancelReason::WriteFailed)?;
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        options.mode(0o600);
+        let file = options.open(&temporary).map_err(|_| CancelReason::WriteFailed)?;
         Ok(Self { file, folder: folder.to_owned(), temporary })
     }
 }

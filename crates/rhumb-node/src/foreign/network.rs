@@ -5,11 +5,9 @@
 //! one has the name, and would end this host's own node.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+#[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel};
@@ -58,8 +56,8 @@ impl Entrance {
         let wrong = |problem: &dyn std::fmt::Display| {
             Fault::new(FaultKind::KeyFile, format!("file {}: {problem}", file.display()))
         };
-        let metadata = fs::metadata(&file).map_err(|error| wrong(&error))?;
-        if metadata.mode() & 0o077 != 0 {
+        #[cfg(unix)]
+        if fs::metadata(&file).map_err(|error| wrong(&error))?.mode() & 0o077 != 0 {
             return Err(wrong(&"others can read or write it; do: chmod 600 on it"));
         }
         let text = fs::read_to_string(&file).map_err(|error| wrong(&error))?;
@@ -138,40 +136,64 @@ fn only_one(networks: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// The name of the node that runs for this user, as it says itself.
+#[cfg(unix)]
 fn running_node() -> Option<Name> {
-    let stream = UnixStream::connect(runtime_folder()?.join("up.node")).ok()?;
-    stream.set_read_timeout(Some(ANSWERS_WITHIN)).ok()?;
-    stream.set_write_timeout(Some(ANSWERS_WITHIN)).ok()?;
-    (&stream).write_all(WHO).ok()?;
-    let mut line = String::new();
-    BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut line).ok()?;
-    // `{"name": ..}`, among other things.
-    let told: Answer = serde_json::from_str(&line).ok()?;
-    told.name?.parse().ok()
+    running::ask()
 }
 
-/// Where this user's daemons have their sockets, unless told otherwise.
-fn runtime_folder() -> Option<PathBuf> {
-    let told = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    if let Some(told) = told.filter(|path| path.is_absolute()) {
-        return Some(told.join("rhumb"));
+/// No node runs there for all programs of a user.
+#[cfg(not(unix))]
+fn running_node() -> Option<Name> {
+    None
+}
+
+/// The node of `rhumb up`, asked over its socket.
+#[cfg(unix)]
+mod running {
+    use std::fs;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use rhumb_wire::Name;
+
+    pub(super) fn ask() -> Option<Name> {
+        let stream = UnixStream::connect(runtime_folder()?.join("up.node")).ok()?;
+        stream.set_read_timeout(Some(ANSWERS_WITHIN)).ok()?;
+        stream.set_write_timeout(Some(ANSWERS_WITHIN)).ok()?;
+        (&stream).write_all(WHO).ok()?;
+        let mut line = String::new();
+        BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut line).ok()?;
+        // `{"name": ..}`, among other things.
+        let told: Answer = serde_json::from_str(&line).ok()?;
+        told.name?.parse().ok()
     }
-    // Whose process this is; systems without it have the variable.
-    match fs::metadata("/proc/self").ok()?.uid() {
-        0 => Some(PathBuf::from("/run/rhumb")),
-        user => Some(std::env::temp_dir().join(format!("rhumb-{user}"))),
+
+    /// Where this user's daemons have their sockets, unless told otherwise.
+    fn runtime_folder() -> Option<PathBuf> {
+        let told = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        if let Some(told) = told.filter(|path| path.is_absolute()) {
+            return Some(told.join("rhumb"));
+        }
+        // Whose process this is; systems without it have the variable.
+        match fs::metadata("/proc/self").ok()?.uid() {
+            0 => Some(PathBuf::from("/run/rhumb")),
+            user => Some(std::env::temp_dir().join(format!("rhumb-{user}"))),
+        }
     }
-}
 
-#[derive(serde::Deserialize)]
-struct Answer {
-    name: Option<String>,
-}
+    #[derive(serde::Deserialize)]
+    struct Answer {
+        name: Option<String>,
+    }
 
-/// A request of the node's own protocol.
-const WHO: &[u8] = b"{\"ask\":\"who\"}\n";
-const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
-const LONGEST_ANSWER: u64 = 64 << 10;
+    /// A request of the node's own protocol.
+    const WHO: &[u8] = b"{\"ask\":\"who\"}\n";
+    const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+    const LONGEST_ANSWER: u64 = 64 << 10;
+}
 
 #[cfg(test)]
 mod tests {
