@@ -208,8 +208,8 @@ pub(crate) struct HeldPdu {
     pub(crate) pdu: Vec<u8>,
 }
 
-/// What is known of the issuers in a chain: eight at most, so a list is looked through faster than a
-/// map.
+/// What is known of the issuers in a chain: eight at most, so lists are looked through faster than
+/// maps.
 #[derive(Debug)]
 pub(crate) struct Issuers {
     pub(crate) keys: Vec<(Name, PublicKey)>,

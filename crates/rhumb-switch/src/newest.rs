@@ -4,10 +4,10 @@
 //! chain is checked against these registers when it is used, eight look-ups at most. So a change
 //! costs the same however many chains it ends.
 //!
-//! Nothing enters that was not verified: what comes with another chain, as a router's word for where
-//! it is does, is not verified again. The table of them is bounded; what it had to forget can come
-//! back only until its certificate ends. They do not expire: what a withdrawal covers may hold for
-//! longer than the withdrawal.
+//! Nothing enters that was not verified: what comes with another chain, as a router's word for
+//! where it is does, is not verified again. The table of them is bounded; what it had to forget can
+//! come back only until its certificate ends. They do not expire: what a withdrawal covers may hold
+//! for longer than the withdrawal.
 
 use rhumb_trust::Verified;
 use rhumb_wire::{Certificate, Statement};
