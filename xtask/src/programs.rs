@@ -38,8 +38,13 @@ impl Program {
         self.name.ends_with(" alone")
     }
 
+    /// Whether it keeps a cluster, whose nodes give each other up where they get no processor.
+    fn keeps_a_cluster(&self) -> bool {
+        self.name == "rhumb-cql all"
+    }
+
     fn command(&self, is_in_the_background: bool) -> Command {
-        let mut command = if is_in_the_background {
+        let mut command = if is_in_the_background && !self.keeps_a_cluster() {
             in_the_background(&self.executable)
         } else {
             Command::new(&self.executable)

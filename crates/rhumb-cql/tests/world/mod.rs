@@ -190,7 +190,16 @@ fn run(cluster: &mut Cassandra, test: impl AsyncFnOnce(&mut Cassandra)) {
         if cluster.needs_tables() {
             let made = connect(cluster).await;
             let nodes = cluster.address(KEYSPACE).nodes().len() as u8;
-            made.create_schema(&Replication::Nodes(nodes)).await.expect("tables");
+            let replication = Replication::Nodes(nodes);
+            // All tests want them, and on a busy machine nodes agree after minutes; what is there
+            // is not made again.
+            let mut result = made.create_schema(&replication).await;
+            for _ in 0..TRIES_TO_MAKE_TABLES {
+                let Err(error) = &result else { break };
+                println!("tables are not there yet: {error}");
+                result = made.create_schema(&replication).await;
+            }
+            result.expect("tables");
         }
         test(cluster).await;
     });
@@ -225,5 +234,6 @@ pub(crate) fn anchors(authority: &Authority) -> TrustAnchors {
 }
 
 pub(crate) const KEYSPACE: &str = "rib";
+const TRIES_TO_MAKE_TABLES: usize = 3;
 /// Longer than nodes wait for each other.
 const PATIENCE: Duration = Duration::from_secs(15);
