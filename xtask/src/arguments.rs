@@ -23,7 +23,7 @@ usage: cargo xtask TASK
         Builds the Python package as a wheel, installs it in an environment of its own in the target folder, and
         tests it, as `test` does. The binary has to be there: cargo build -p rhumb.
   portable
-        Checks that a node's library compiles for Linux with musl and for macOS; runs nothing of it.
+        Checks that a node's library compiles for Linux with musl, for macOS and for Windows; runs nothing of it.
   upgrade REVISION
         Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
         the present one, in which each process is replaced by one of the other version.
