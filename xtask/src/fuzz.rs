@@ -1,8 +1,9 @@
 //! Builds and runs the fuzz targets with the stable toolchain alone.
 //!
-//! Flow: 1. read the target list from `fuzz/Cargo.toml`; 2. build all with coverage
-//! counters; 3. write valid examples to start from; 4. run the targets side by side, each
-//! on its own corpus, and read how much each did.
+//! Flow: 1. read the target list from `fuzz/Cargo.toml`; 2. build all, crates of the workspace with
+//! coverage counters (`fuzz/rustc`), all others as the tests have had them built; 3. write valid
+//! examples to start from; 4. run the targets side by side, each on its own corpus, and read how
+//! much each did.
 //!
 //! Invariant: a target that ran without coverage counters or
 //! without a single run is a failure, not a pass.
@@ -13,16 +14,17 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::metadata::{cargo, host_triple};
+use crate::metadata::cargo;
 use crate::process::{self, Echo, Finished};
 use crate::report::Outcome;
 
 /// Where things are, for one run of all targets.
 struct Workshop {
     root: PathBuf,
-    /// Build output, corpora and crashing inputs.
+    /// What cargo builds.
+    programs: PathBuf,
+    /// Corpora and crashing inputs.
     folder: PathBuf,
-    triple: String,
 }
 
 /// Runs each target for `time`.
@@ -57,11 +59,11 @@ fn try_run(root: &Path, target_directory: &Path, time: Duration) -> Result<Outco
     }
     let workshop = Workshop {
         root: root.to_owned(),
+        programs: target_directory.join("debug"),
         folder: target_directory.join("fuzz"),
-        triple: host_triple()?,
     };
-    workshop.build()?;
-    workshop.write_seeds(target_directory)?;
+    workshop.build(&names)?;
+    workshop.write_seeds()?;
 
     let total = Mutex::new(Outcome::default());
     let queue = Mutex::new(names.iter());
@@ -84,39 +86,38 @@ fn next<'a>(queue: &Mutex<std::slice::Iter<'a, String>>) -> Option<&'a String> {
 }
 
 impl Workshop {
-    fn cargo(&self, arguments: &[&str]) -> Command {
+    /// Programs of these names. All members of the workspace are named, since what they depend on
+    /// is there then, as tests have had it built.
+    fn cargo_build(&self, names: &[&str]) -> Command {
         let mut command = Command::new(cargo());
-        command.args(arguments).arg("--manifest-path");
-        command.arg(self.root.join(MANIFEST)).env("CARGO_TARGET_DIR", &self.folder);
+        command.current_dir(&self.root).args(["build", "--quiet", "--locked", "--workspace"]);
+        command.args(names.iter().flat_map(|name| ["--bin", name]));
         command
     }
 
-    fn build(&self) -> Result<(), String> {
-        // With `--target`, build scripts and procedural macros are built without the flags.
-        let mut command = self.cargo(&["build", "--release", "--package", "rhumb-fuzz", "--bins"]);
-        command.args(["--target", &self.triple]).env("RUSTFLAGS", COVERAGE_FLAGS.join(" "));
-        command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    fn build(&self, names: &[String]) -> Result<(), String> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut command = self.cargo_build(&names);
+        command.args(["--features", FEATURE]);
+        command.env("RUSTC_WORKSPACE_WRAPPER", self.root.join(COMPILER));
         let finished = process::run(&mut command, BUILD_DEADLINE, Echo::Shown)?;
         finished.succeeded().then_some(()).ok_or(format!("the build {}", finished.end))
     }
 
-    /// Valid examples, so that six seconds are not spent on finding the magic numbers. All members
-    /// are named, since their libraries are there then, as tests have had them built.
-    fn write_seeds(&self, target_directory: &Path) -> Result<(), String> {
-        let mut build = Command::new(cargo());
-        build.current_dir(&self.root).args(["build", "--quiet", "--workspace", "--bin", SEEDS]);
-        let finished = process::run(&mut build, BUILD_DEADLINE, Echo::Shown)?;
+    /// Valid examples, so that six seconds are not spent on finding the magic numbers.
+    fn write_seeds(&self) -> Result<(), String> {
+        let finished = process::run(&mut self.cargo_build(&[SEEDS]), BUILD_DEADLINE, Echo::Shown)?;
         if !finished.succeeded() {
             return Err(format!("the build of {SEEDS} {}", finished.end));
         }
-        let mut command = Command::new(target_directory.join("debug").join(SEEDS));
+        let mut command = Command::new(self.programs.join(SEEDS));
         command.arg(self.folder.join("seeds"));
         let finished = process::run(&mut command, BUILD_DEADLINE, Echo::Shown)?;
         finished.succeeded().then_some(()).ok_or(format!("writing examples {}", finished.end))
     }
 
     fn run_target(&self, name: &str, time: Duration) -> Outcome {
-        let binary = self.folder.join(&self.triple).join("release").join(name);
+        let binary = self.programs.join(name);
         let crashes = self.folder.join("crashes").join(name);
         let corpus = self.folder.join("corpus").join(name);
         let seeds = self.folder.join("seeds").join(name);
@@ -179,16 +180,10 @@ fn number_after(text: &str, label: &str) -> Option<u64> {
 const MANIFEST: &str = "fuzz/Cargo.toml";
 /// Which program writes examples.
 const SEEDS: &str = "rhumb-fuzz-seeds";
-/// What cargo-fuzz passes, less the sanitizer, which needs a nightly
-/// compiler and finds little where unsafe is forbidden, and less code that no target reaches.
-const COVERAGE_FLAGS: [&str; 6] = [
-    "--cfg fuzzing",
-    "-Cpasses=sancov-module",
-    "-Cllvm-args=-sanitizer-coverage-level=4",
-    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
-    "-Cllvm-args=-sanitizer-coverage-pc-table",
-    "-Cllvm-args=-sanitizer-coverage-trace-compares",
-];
+/// Builds with libFuzzer, which is C++.
+const FEATURE: &str = "rhumb-fuzz/libfuzzer";
+/// What cargo has compile the crates of the workspace.
+const COMPILER: &str = "fuzz/rustc";
 /// A single input may take 5 s and all of them 1 GB: more than that is an attack that works.
 const LIMITS: [&str; 3] = ["-timeout=5", "-rss_limit_mb=1024", "-print_final_stats=1"];
 const BUILD_DEADLINE: Duration = Duration::from_secs(10 * 60);

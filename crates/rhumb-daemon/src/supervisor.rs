@@ -99,15 +99,16 @@ impl Heart {
     pub fn pause(&self) -> Option<Duration> {
         self.supervisor.every
     }
+}
 
-    /// Beats for as long as the runtime goes round that this is polled by. Ends never.
-    pub async fn beat_on(mut self) -> Infallible {
-        while let Some(pause) = self.pause() {
-            sleep(pause).await;
-            self.beat(clock::now().instant);
-        }
-        std::future::pending().await
+/// Beats for as long as the runtime goes round that this is polled by. Ends never.
+pub async fn beat_on() -> Infallible {
+    let mut heart = Heart::new(clock::now().instant);
+    while let Some(pause) = heart.pause() {
+        sleep(pause).await;
+        heart.beat(clock::now().instant);
     }
+    std::future::pending().await
 }
 
 /// Who started this process, if he wants to be told.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Callable
 
 from conftest import Network, Running
 
 Start = Callable[..., Running]
+SLOW_STEP = re.compile(r"Executing <.*> took \d+\.\d+ seconds")
 
 
 def finished(running: Running) -> list[str]:
     code, lines, errors = running.wait()
-    assert code == 0 and errors == "", errors
+    # How long a step of theirs took says how busy the machine is, and asyncio tells it in development mode.
+    wrong = [line for line in errors.splitlines() if not SLOW_STEP.fullmatch(line)]
+    assert code == 0 and not wrong, errors
     return lines
 
 

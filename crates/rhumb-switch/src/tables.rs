@@ -407,19 +407,17 @@ impl Tables {
     pub(crate) fn note(&self, certificate: Verified<&Certificate>) -> bool {
         let issuer = &certificate.issuer;
         let mut shard = self.shard(issuer);
-        let (ends_something, adds_something) = match shard.newest.peek_mut(issuer) {
-            Some(newest) => {
-                let several_to = newest.several_to();
-                (newest.take(certificate), newest.several_to() > several_to)
-            }
-            None => {
-                let mut newest = Newest::default();
-                let ends_something = newest.take(certificate);
-                let adds_something = newest.several_to() > 0;
-                shard.newest.insert(*issuer, newest);
-                (ends_something, adds_something)
-            }
+        let mut first = None;
+        let newest = match shard.newest.peek_mut(issuer) {
+            Some(newest) => newest,
+            None => first.insert(Newest::default()),
         };
+        let several_to = newest.several_to();
+        let ends_something = newest.take(certificate);
+        let adds_something = newest.several_to() > several_to;
+        if let Some(newest) = first {
+            shard.newest.insert(*issuer, newest);
+        }
         let covers = |route: &Route| {
             certificate.statement == Statement::Withdrawal
                 && route.chain.certificates()[0].sequence <= certificate.sequence

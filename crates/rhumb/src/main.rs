@@ -120,7 +120,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
 fn passed(line: &CommandLine) -> Passed<'_> {
     let clock_offset_s = line.clock_offset_s;
     let (config, log, otlp) = (line.config.as_deref(), line.log.as_deref(), line.otlp.as_ref());
-    Passed { config, log, otlp: otlp.map(ToString::to_string), clock_offset_s }
+    Passed { config, log, otlp, clock_offset_s }
 }
 
 fn rib(arguments: &RibArguments, line: &CommandLine, file: &ConfigFile, form: Form) -> Outcome {

@@ -77,6 +77,7 @@ fn rows<'a>(text: &'a str, findings: &mut Findings) -> BTreeMap<&'a str, Row<'a>
 fn forbids_unsafe(tree: &Tree, name: &str) -> bool {
     let folder = match name {
         "xtask" => name.to_owned(),
+        "rhumb-fuzz" => "fuzz".to_owned(),
         "rhumb-fuzz-seeds" => "fuzz/seeds".to_owned(),
         _ => format!("crates/{name}"),
     };

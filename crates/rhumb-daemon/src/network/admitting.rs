@@ -5,7 +5,7 @@
 use std::io;
 
 use rhumb_wire::{Name, PublishedLabel};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::created::Created;
 use super::ledger::{Ledger, Member};
@@ -30,6 +30,31 @@ pub struct Asking {
     pub agreed: bool,
 }
 
+impl Asking {
+    /// As the keeper tells it, and as commands print it.
+    pub fn facts(&self) -> Value {
+        let Self { name, label, number, address, agreed } = self;
+        json!({
+            "name": name.to_string(),
+            "label": label.as_str(),
+            "number": number,
+            "address": address,
+            "agreed": agreed,
+        })
+    }
+
+    fn read(told: &Value) -> Option<Self> {
+        let text = |field: &str| told[field].as_str();
+        Some(Self {
+            name: parse_name(text("name")?).ok()?,
+            label: text("label")?.parse().ok()?,
+            number: text("number")?.to_owned(),
+            address: text("address")?.to_owned(),
+            agreed: told["agreed"] == true,
+        })
+    }
+}
+
 /// What a keeper that runs tells of who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
@@ -51,7 +76,7 @@ pub fn told_by(created: &Created) -> io::Result<Told> {
     let told = status::fetch(&admin)?;
     let asking = told["asking"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(Told {
-        asking: asking.iter().filter_map(read).collect(),
+        asking: asking.iter().filter_map(Asking::read).collect(),
         takes_requests: told["takes_requests"] == true,
         open_for_s: told["open_for_s"].as_u64(),
     })
@@ -71,15 +96,4 @@ pub fn let_in(created: &Created, asking: &Asking) -> Outcome<Member> {
 /// Digits alone, as people type a number.
 pub fn digits(text: &str) -> String {
     text.chars().filter(char::is_ascii_digit).collect()
-}
-
-fn read(told: &Value) -> Option<Asking> {
-    let text = |field: &str| told[field].as_str();
-    Some(Asking {
-        name: parse_name(text("name")?).ok()?,
-        label: text("label")?.parse().ok()?,
-        number: text("number")?.to_owned(),
-        address: text("address")?.to_owned(),
-        agreed: told["agreed"] == true,
-    })
 }

@@ -23,7 +23,7 @@ use rhumb_wire::{Name, PublishedLabel, Rights, Role};
 use serde::{Deserialize, Serialize};
 
 use super::address::address_on_link;
-use super::folder::ROUTER_KEY;
+use super::folder::{self, ROUTER_KEY};
 use super::joined::{Joined, resolve};
 use super::ledger::{Ledger, Rank};
 use super::{DEFAULT_PORT, Folder, MEMBERSHIP_S, labels};
@@ -241,9 +241,7 @@ impl Created {
             return Ok(());
         }
         self.host = host;
-        let path = self.folder.file(SETTINGS);
-        secret_file::replace(&path, self.emit().as_bytes())
-            .map_err(|error| Failure::operation_text(format!("file {}: {error}", path.display())))
+        folder::replace(&self.folder.file(SETTINGS), &self.emit())
     }
 
     /// Takes the network away, if nobody but this host was ever in it: whether that is so. None of
@@ -391,9 +389,7 @@ pub(super) fn give(giver: &Identity, member: Name, rights: Rights) -> Outcome<Me
 
 /// Lays a membership beside its key, in the place of the one before.
 pub(super) fn put(key: &Path, membership: &Membership) -> Outcome {
-    let path = key.with_extension("membership");
-    secret_file::replace(&path, membership.to_text().as_bytes())
-        .map_err(|error| Failure::operation_text(format!("file {}: {error}", path.display())))
+    folder::replace(&key.with_extension("membership"), &membership.to_text())
 }
 
 /// Whether the membership beside a key is in its last half, or is none.

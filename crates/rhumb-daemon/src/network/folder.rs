@@ -10,6 +10,7 @@ use rhumb_wire::PublishedLabel;
 
 use crate::failure::{Failure, Outcome};
 use crate::names::book;
+use crate::secret_file;
 
 /// The folder of a network, which its user alone can enter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Folder {
         Ok(found)
     }
 
-    /// Takes it away with all that is in it: of one that was begun and not finished.
+    /// Takes it away with all that is in it: what was begun and not finished, or is not wanted.
     pub(super) fn discard(&self) {
         let _ = fs::remove_dir_all(&self.path);
     }
@@ -108,6 +109,12 @@ fn networks() -> Outcome<PathBuf> {
     let folder = book::folder()
         .ok_or_else(|| Failure::setup_text("no place for networks: set HOME or XDG_DATA_HOME"))?;
     Ok(networks_in(&folder))
+}
+
+/// Writes a file of a network in the place of the one before.
+pub(super) fn replace(path: &Path, text: &str) -> Outcome {
+    secret_file::replace(path, text.as_bytes())
+        .map_err(|error| Failure::operation_text(format!("file {}: {error}", path.display())))
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {

@@ -11,7 +11,7 @@ use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel};
 
 use super::Folder;
-use super::folder::ROUTER_KEY;
+use super::folder::{self, ROUTER_KEY};
 use super::ledger::Rank;
 use crate::failure::{Failure, Outcome};
 use crate::remote::Remote;
@@ -83,9 +83,7 @@ impl Joined {
             return Ok(());
         }
         self.host = host;
-        let path = self.folder.file(MEMBER_FILE);
-        secret_file::replace(&path, self.emit().as_bytes())
-            .map_err(|error| Failure::operation_text(format!("file {}: {error}", path.display())))
+        folder::replace(&self.folder.file(MEMBER_FILE), &self.emit())
     }
 
     fn emit(&self) -> String {

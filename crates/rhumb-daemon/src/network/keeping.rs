@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
+use super::admitting::Asking;
 use super::created::{Created, Part, give};
 use super::ledger::{Ledger, Member};
 use super::removing::tell_removals;
@@ -420,13 +421,8 @@ impl Desk {
             // A member whose answer was lost asks again, as whom it was let in.
             let member = ledger.member(it.name).map(|member| member.label.clone());
             let label = member.unwrap_or_else(|| ledger.free(&it.wanted, network, now_s));
-            json!({
-                "name": it.name.to_string(),
-                "label": label.as_str(),
-                "number": it.number.to_string(),
-                "address": it.source.to_string(),
-                "agreed": it.agreed,
-            })
+            let (number, address) = (it.number.to_string(), it.source.to_string());
+            Asking { name: it.name, label, number, address, agreed: it.agreed }.facts()
         };
         requests.all().into_iter().map(tell).collect()
     }

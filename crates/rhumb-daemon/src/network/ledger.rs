@@ -16,7 +16,7 @@ use rhumb_wire::{Name, PublishedLabel, Rights, Role};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::Folder;
+use super::{Folder, folder};
 use crate::failure::{Failure, Outcome};
 use crate::remote::parse_name;
 use crate::secret_file;
@@ -165,8 +165,7 @@ impl Ledger {
         let _lock = Self::lock(folder)?;
         let mut ledger = Self::read(folder)?;
         let changed = change(&mut ledger)?;
-        secret_file::replace(&folder.file(FILE), ledger.emit().as_bytes())
-            .map_err(|error| failed(folder, &error))?;
+        folder::replace(&folder.file(FILE), &ledger.emit())?;
         Ok(changed)
     }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rhumb_collector::Endpoint;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -20,14 +21,14 @@ use crate::failure::{Failure, Outcome};
 use crate::supervisor;
 
 /// What the command line of this process says that parts go by, too.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Passed<'a> {
     /// The configuration file, which is for this host's node alone.
     pub config: Option<&'a Path>,
     /// The filter of log lines.
     pub log: Option<&'a str>,
     /// The collector of what is counted.
-    pub otlp: Option<String>,
+    pub otlp: Option<&'a Endpoint>,
     /// Seconds that the civil clock is ahead.
     pub clock_offset_s: i64,
 }
@@ -39,8 +40,8 @@ impl Passed<'_> {
         if let Some(log) = self.log {
             options.extend(["--log".into(), log.into()]);
         }
-        if let Some(collector) = &self.otlp {
-            options.extend(["--otlp".into(), collector.into()]);
+        if let Some(collector) = self.otlp {
+            options.extend(["--otlp".into(), collector.to_string().into()]);
         }
         if self.clock_offset_s != 0 {
             options.push(format!("--clock-offset-s={}", self.clock_offset_s).into());

@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use crate::failure::Outcome;
 use rhumb_trust::invitation::Host;
 use rhumb_wire::Name;
 
 use super::parts::{Part, Passed};
 use super::{Created, Joined, Openness, Part as Kind, resolve};
+use crate::failure::Outcome;
 
 /// The directory of a network that is kept here.
 pub(super) fn rib(created: &Created, passed: &Passed<'_>) -> Part {

@@ -11,10 +11,9 @@ use tokio::task::JoinSet;
 use super::parts::Part;
 pub use super::parts::Passed;
 use super::{Created, Joined, Openness, plan};
-use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::lifetime::Lifetime;
-use crate::supervisor::Heart;
+use crate::supervisor;
 
 /// What is to be started.
 pub struct Parts {
@@ -84,7 +83,7 @@ impl Parts {
             };
             let outcome = tokio::select! {
                 outcome = work => outcome,
-                never = Heart::new(clock::now().instant).beat_on() => match never {},
+                never = supervisor::beat_on() => match never {},
                 _ = lifetime.end() => Ok(None),
             };
             // Who listens is told; whoever has ended already need not be.

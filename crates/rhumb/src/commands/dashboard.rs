@@ -16,13 +16,12 @@ use std::time::Duration;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::cli::DashboardArguments;
-use rhumb_daemon::clock;
 use rhumb_daemon::config::ConfigFile;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::lifetime::Lifetime;
 use rhumb_daemon::output::Form;
 use rhumb_daemon::secret_file;
-use rhumb_daemon::supervisor::{self, Heart};
+use rhumb_daemon::supervisor;
 use rhumb_dashboard::gather::gather;
 use rhumb_dashboard::{Board, Dashboard, Door, Token, Trace};
 use rhumb_wire::Name;
@@ -64,7 +63,7 @@ pub(crate) fn run(
         tokio::select! {
             served = dashboard.serve(listener) => served.map_err(Failure::operation),
             () = gathering => Ok(()),
-            never = Heart::new(clock::now().instant).beat_on() => match never {},
+            never = supervisor::beat_on() => match never {},
             cause = lifetime.end() => {
                 tracing::info!(cause, "stopping");
                 Ok(())

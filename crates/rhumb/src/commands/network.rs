@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use rhumb_daemon::admin::Admin;
 use rhumb_daemon::cli::{NetworkArguments, NetworkCommand};
-use rhumb_daemon::clock;
 use rhumb_daemon::daemon::{self, Control};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::lifetime::Lifetime;
@@ -21,7 +20,7 @@ use rhumb_daemon::network::keeping::{Gauge, Keeper};
 use rhumb_daemon::network::running::Passed;
 use rhumb_daemon::network::{Created, Folder, Openness};
 use rhumb_daemon::output::Form;
-use rhumb_daemon::supervisor::{self, Heart};
+use rhumb_daemon::supervisor;
 use rhumb_wire::PublishedLabel;
 use tokio::sync::Notify;
 
@@ -69,7 +68,7 @@ fn keep(network: &PublishedLabel, openness: Openness, with_parent: bool, form: F
         tokio::select! {
             ended = keeper.run() => match ended? {},
             never = told => match never {},
-            never = Heart::new(clock::now().instant).beat_on() => match never {},
+            never = supervisor::beat_on() => match never {},
             _ = lifetime.end() => Ok(()),
         }
     })

@@ -68,15 +68,7 @@ struct Asks<'a>(&'a Asking);
 
 impl Serialize for Asks<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Asking { name, label, number, address, agreed } = self.0;
-        json!({
-            "label": label.as_str(),
-            "name": name.to_string(),
-            "number": number,
-            "address": address,
-            "agreed": agreed,
-        })
-        .serialize(serializer)
+        self.0.facts().serialize(serializer)
     }
 }
 

@@ -82,14 +82,11 @@ impl Told {
                 "node": has_node,
                 "open_min": open_min,
             }),
-            Self::Asks(Asking { name, label, number, address, agreed }) => json!({
-                "told": "asks",
-                "name": name.to_string(),
-                "label": label.as_str(),
-                "number": number,
-                "address": address,
-                "agreed": agreed,
-            }),
+            Self::Asks(asking) => {
+                let mut facts = asking.facts();
+                facts["told"] = json!("asks");
+                facts
+            }
             Self::NotAgreed(label) => json!({ "told": "not_agreed", "label": label.as_str() }),
             Self::Gone(label) => json!({ "told": "gone", "label": label.as_str() }),
             Self::Came(label, members) => {
