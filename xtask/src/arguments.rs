@@ -214,7 +214,7 @@ fn parse_figures<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, S
 }
 
 /// Long enough to get past the seeds into their mutations, short enough for every commit.
-const DEFAULT_FUZZ_TIME: Duration = Duration::from_secs(6);
+const DEFAULT_FUZZ_TIME: Duration = Duration::from_secs(4);
 
 #[cfg(test)]
 mod tests {

@@ -104,7 +104,7 @@ impl Workshop {
         finished.succeeded().then_some(()).ok_or(format!("the build {}", finished.end))
     }
 
-    /// Valid examples, so that six seconds are not spent on finding the magic numbers.
+    /// Valid examples, so that a few seconds are not spent on finding the magic numbers.
     fn write_seeds(&self) -> Result<(), String> {
         let finished = process::run(&mut self.cargo_build(&[SEEDS]), BUILD_DEADLINE, Echo::Shown)?;
         if !finished.succeeded() {

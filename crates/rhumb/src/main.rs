@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
     let form = Form::from_flag(line.json);
     start_log(line.log.as_deref(), &file)?;
-    settle(line, &file)?;
+    let passed = settle(line, &file)?;
     let with_parent = line.with_parent;
     let node = |arguments| file.node(arguments);
     let outcome = match &line.command {
@@ -60,7 +60,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
             run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
         Command::Rib(arguments) => rib(arguments, line, &file, form),
-        Command::Network(it) => commands::network::run(it, &passed(line), with_parent, form),
+        Command::Network(it) => commands::network::run(it, &passed, with_parent, form),
         Command::Join(arguments) => commands::join::run(arguments, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
         Command::Name(arguments) => commands::name::run(arguments, form),
@@ -79,7 +79,7 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
         Command::Serve(it) => commands::serve::run(it, &node(&it.node)?, with_parent, form),
         Command::Forward(it) => commands::forward::run(it, &node(&it.node)?, with_parent, form),
         Command::Proxy(it) => commands::proxy::run(it, &node(&it.node)?, with_parent, form),
-        Command::Up(it) => commands::up::start(it, &file, &passed(line), with_parent, form),
+        Command::Up(it) => commands::up::start(it, &file, &passed, with_parent, form),
         Command::Tun(it) => tun(it, &node(&it.node)?, with_parent, form),
         Command::Group(group) => {
             let settings = file.node(group.command.node())?;
@@ -114,13 +114,6 @@ fn run(line: &CommandLine, file: ConfigFile) -> Outcome<ExitCode> {
         Command::Stamp(_) => Err(Failure::setup_text("stamping needs Linux")),
     };
     outcome.map(|()| ExitCode::SUCCESS)
-}
-
-/// What is said of this process and holds for those that it starts, too.
-fn passed(line: &CommandLine) -> Passed<'_> {
-    let clock_offset_s = line.clock_offset_s;
-    let (config, log, otlp) = (line.config.as_deref(), line.log.as_deref(), line.otlp.as_ref());
-    Passed { config, log, otlp, clock_offset_s }
 }
 
 fn rib(arguments: &RibArguments, line: &CommandLine, file: &ConfigFile, form: Form) -> Outcome {
@@ -169,16 +162,17 @@ fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
     Ok(())
 }
 
-/// What holds for the process, whatever it does.
-fn settle(line: &CommandLine, file: &ConfigFile) -> Outcome {
+/// What holds for the process, whatever it does, and of that what holds for those that it starts.
+fn settle<'a>(line: &'a CommandLine, file: &ConfigFile) -> Outcome<Passed<'a>> {
     if let Some(settings) = file.telemetry(line.otlp.as_ref())? {
         daemon::name_collector(settings);
     }
-    if let Some(choice) = line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))? {
-        use_cipher(choice)?;
-    }
+    let cipher = line.cipher.map_or_else(|| file.cipher(), |it| Ok(Some(it)))?;
+    cipher.map_or(Ok(()), use_cipher)?;
     tracing::debug!(by = ?rhumb_link::cipher_backend(), "AES-GCM is computed");
-    Ok(())
+    let clock_offset_s = line.clock_offset_s;
+    let (config, log, otlp) = (line.config.as_deref(), line.log.as_deref(), line.otlp.as_ref());
+    Ok(Passed { config, log, cipher, otlp, clock_offset_s })
 }
 
 /// Says whose AES-GCM the process computes by, before any key is made.

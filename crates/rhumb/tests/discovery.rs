@@ -15,14 +15,14 @@ use crate::harness::{Place, Run, Running, remote};
 use crate::namespaces::Namespace;
 
 /// A RIB and a router on one host.
-struct Site {
+pub(crate) struct Site {
     _rib: Running,
     _router: Running,
     router_ready: Value,
 }
 
 impl Site {
-    fn start(place: &Place, host: &Namespace, listen: &str, more: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, host: &Namespace, listen: &str, more: &[&str]) -> Self {
         let id = host.id();
         place.keygen("rib", "rib.key");
         place.keygen("router", "router.key");

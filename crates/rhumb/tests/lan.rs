@@ -3,16 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
+use std::ffi::OsStr;
+use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rhumb_channel::{Channel, Credentials, Protocol, connect_to_anybody};
+use rhumb_channel::{Channel, Credentials, Listener, Protocol, connect_to_anybody};
 use rhumb_trust::Identity;
-use rhumb_trust::comparison::opens;
+use rhumb_trust::comparison::{Opening, opens};
 use rhumb_wire::Role;
 use rhumb_wire::admission::{Admission, Offer, Refusal};
 use serde_json::{Value, json};
 
+use crate::discovery::Site;
 use crate::harness::{Place, Run, Running};
 use crate::hosts::{host, wait_for};
 use crate::namespaces::Namespace;
@@ -60,6 +63,20 @@ impl Machine {
         shell.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
         command = shell;
         command.stdin(Stdio::null());
+        command
+    }
+
+    /// A program that is not ours.
+    fn enter(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.namespace.id())).arg(program);
+        command
+    }
+
+    /// A test of this file, as a process that goes another way for being told to be `who`.
+    fn as_test(&self, test: &str, who: &str) -> Command {
+        let mut command = self.enter(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(STRANGER, who);
         command
     }
 
@@ -120,22 +137,25 @@ fn is_told(what: &'static str) -> impl Fn(&Value) -> bool {
     move |told| told["told"] == what
 }
 
-/// A web server in a namespace; it ends with this.
-struct Web(Child);
+/// A process that ends with this.
+struct Beside(Child);
 
-impl Web {
-    fn start(machine: &Machine, page: &str) -> Self {
+impl Beside {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// A web server in a namespace.
+    fn web(machine: &Machine, page: &str) -> Self {
         std::fs::create_dir_all(machine.place.path("web")).unwrap();
         machine.place.write("web/index.html", page);
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", machine.namespace.id()));
-        command.args(["python3", "-m", "http.server", "80", "--bind", "127.0.0.1"]);
-        command.args(["-d", machine.place.path("web").to_str().unwrap()]);
-        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        let mut command = machine.enter("python3");
+        command.args(["-m", "http.server", "80", "--bind", "127.0.0.1"]);
+        Self::start(command.args(["-d", machine.place.path("web").to_str().unwrap()]))
     }
 }
 
-impl Drop for Web {
+impl Drop for Beside {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -144,10 +164,9 @@ impl Drop for Web {
 
 /// The page that `machine` gets from `label`, by the proxy of its node.
 fn page(machine: &Machine, proxy: &Value, label: &str) -> String {
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/proc/{}/ns/net", machine.namespace.id()));
+    let mut command = machine.enter("curl");
     let proxy = format!("socks5h://{}", proxy["local"].as_str().unwrap());
-    command.args(["curl", "--silent", "--max-time", "10", "--proxy", &proxy]);
+    command.args(["--silent", "--max-time", "10", "--proxy", &proxy]);
     let output = command.arg(format!("http://{label}.rhumb.internal/")).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -168,19 +187,18 @@ fn two_machines_see_each_other_by_one_command_each() {
     assert!(desk.reaches("kitchen"));
     wait_for("the other way", || kitchen.reaches("desk"));
     // A page over names, both ways; the proxy of a node that is a part has said where only there.
-    let _web = Web::start(&kitchen, "in the kitchen");
+    let _web = Beside::web(&kitchen, "in the kitchen");
     let mut server = kitchen.start(&["serve", "80", "--allow-domain", "kitchen-lan"]);
     server.next_object();
     wait_for("a page", || page(&desk, &proxy, "kitchen") == "in the kitchen");
-    let _web = Web::start(&desk, "on the desk");
+    let _web = Beside::web(&desk, "on the desk");
     let mut server = desk.start(&["serve", "80", "--allow-domain", "kitchen-lan"]);
     server.next_object();
     let mut forward = kitchen.start(&["forward", "127.0.0.1:8080", "desk:80"]);
     forward.next_object();
     wait_for("a page the other way", || {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", kitchen.namespace.id()));
-        let got = command.args(["curl", "--silent", "http://127.0.0.1:8080/"]).output().unwrap();
+        let mut command = kitchen.enter("curl");
+        let got = command.args(["--silent", "http://127.0.0.1:8080/"]).output().unwrap();
         got.stdout == b"on the desk"
     });
     // Nothing is wrong, and everybody's files are as with a network by invitation.
@@ -246,9 +264,9 @@ fn people_compare_a_number_and_say_yes_on_both_screens() {
     assert!(pinged.status.success(), "{pinged:?}");
     at_kitchen.wait_for_words("desk is in the network now, which has 2 members");
     wait_for("the other way", || kitchen.reaches("desk"));
-    let _web = Web::start(&kitchen, "in the kitchen");
+    let _web = Beside::web(&kitchen, "in the kitchen");
     let mut serving = kitchen.shell(serve);
-    let _serving = Web(serving.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let _serving = Beside::start(&mut serving);
     wait_for("a page", || desk.shell(curl).output().unwrap().stdout == b"in the kitchen");
     println!("from the first `rhumb up` to the first page: {:?}", begin.elapsed());
 
@@ -381,14 +399,48 @@ fn what_strangers_say_out_of_turn_lets_nobody_in_and_their_tries_are_few() {
     let Some((_switch, [kitchen, desk])) = lan::<2>() else { return };
     let mut keeping = kitchen.start(&["up", "--lan", "--as", "kitchen"]);
     until(&mut keeping, is_role("network"));
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/proc/{}/ns/net", desk.namespace.id()));
-    command.arg(std::env::current_exe().unwrap()).args(["--exact", STRANGER_TEST, "--nocapture"]);
-    let output = command.env(STRANGER, "1").output().unwrap();
+    let output = desk.as_test(STRANGER_TEST, "stranger").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
     assert_eq!(kitchen.members(), ["kitchen"]);
+}
+
+#[test]
+fn whoever_is_in_between_shows_the_two_other_numbers_or_none() {
+    if let Ok(how) = std::env::var(STRANGER) {
+        return runtime().block_on(be_in_between(how == PASSING_ON));
+    }
+    let Some((switch, [kitchen, desk, between])) = lan::<3>() else { return };
+    // Two machines see each other by the third alone, which has a router to be found by.
+    switch.run("bridge link set dev port0 isolated on; bridge link set dev port1 isolated on");
+    let mut keeping = kitchen.start(&["up", "--lan", "--as", "kitchen"]);
+    until(&mut keeping, is_role("network"));
+    let Machine { namespace, place } = &between;
+    let _router = Site::start(place, namespace, "10.9.0.3:7460", &["--discovery", "on"]);
+    let begin = |how| Beside::start(&mut between.as_test(BETWEEN_TEST, how));
+    let asks = || kitchen.run(&["--json", "network", "admit"]).output;
+    let trusting = ["up", "--trust-lan", "--as", "desk"];
+
+    // Somebody who speaks for each to the other says yes at once, and has nobody let him in.
+    let answering = begin("speaking for both");
+    let mut asking = desk.start(&trusting);
+    let number = until(&mut asking, is_told("compare"))["number"].as_str().unwrap().to_owned();
+    wait_for("he asks", || asks().contains("10.9.0.3") && asks().contains("\"agreed\":true"));
+    assert!(!asks().contains(&number), "{number}: {}", asks());
+    kitchen.run(&["network", "admit", &number]).is_refused_with(&["nobody asks", "in between"]);
+    assert_eq!(kitchen.members(), ["kitchen"]);
+    drop((answering, asking));
+    assert!(desk.networks().is_empty());
+
+    // Somebody who passes on what each says cannot, since it was said to another one.
+    let _answering = begin(PASSING_ON);
+    wait_for("it is seen through", || {
+        let run = desk.run(&trusting);
+        run.code != 0 && run.errors.contains("somebody may be in between")
+    });
+    assert_eq!(kitchen.members(), ["kitchen"]);
+    assert!(desk.networks().is_empty());
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -400,7 +452,7 @@ async fn asked(identity: &Identity) -> (Channel, Option<Admission>) {
     let credentials = Credentials::new(identity).unwrap();
     let keeper = "10.9.0.1:7462".parse().unwrap();
     let mut channel = connect_to_anybody(&credentials, keeper, &PROTOCOL).await.unwrap();
-    say(&channel, Admission::Ask("kitchen".parse().unwrap())).await;
+    say(&channel, Admission::Ask("desk".parse().unwrap())).await;
     let answer = hear(&mut channel).await;
     (channel, answer)
 }
@@ -463,6 +515,33 @@ async fn be_strangers() {
     }
 }
 
+/// What a process does that is the keeper for who asks, and who asks for the keeper.
+async fn be_in_between(is_passing_on: bool) {
+    let [as_keeper, as_desk] = [1, 2].map(|_| Identity::generate(Role::Node, 1).unwrap());
+    let credentials = Credentials::new(&as_keeper).unwrap();
+    let here = "10.9.0.3:7462".parse().unwrap();
+    let mut listener = Listener::bind(here, &credentials, &[PROTOCOL], |_| true).await.unwrap();
+    loop {
+        let mut desk = listener.accept().await;
+        // The keeper, too, looks around.
+        if desk.address.ip() != Ipv4Addr::new(10, 9, 0, 2) || hear(&mut desk).await.is_none() {
+            continue;
+        }
+        let (mut keeper, offer) = offered(&as_desk).await;
+        let own = Opening::generate().unwrap();
+        let said = if is_passing_on { offer.commitment } else { own.commitment(as_keeper.name()) };
+        say(&desk, Admission::Offer(Offer { commitment: said, ..offer })).await;
+        let Some(reveal) = hear(&mut desk).await else { continue };
+        say(&keeper, reveal).await;
+        let Some(Admission::Reveal(nonce)) = hear(&mut keeper).await else { panic!("too many") };
+        say(&desk, Admission::Reveal(if is_passing_on { nonce } else { own.nonce() })).await;
+        say(&keeper, Admission::Agree).await;
+        while let Some(word) = hear(&mut keeper).await {
+            say(&desk, word).await;
+        }
+    }
+}
+
 /// As the program speaks it, from both ends.
 const PROTOCOL: Protocol = Protocol {
     name: "rhumb-network/1",
@@ -472,5 +551,7 @@ const PROTOCOL: Protocol = Protocol {
 };
 const STRANGER_TEST: &str =
     "lan::what_strangers_say_out_of_turn_lets_nobody_in_and_their_tries_are_few";
-/// Says to a process of that test that it is a stranger.
+const BETWEEN_TEST: &str = "lan::whoever_is_in_between_shows_the_two_other_numbers_or_none";
+const PASSING_ON: &str = "passing on";
+/// Says to a process of those tests which stranger it is.
 const STRANGER: &str = "RHUMB_TEST_STRANGER";

@@ -94,6 +94,14 @@ fn a_part_that_dies_is_started_again() {
 }
 
 #[test]
+fn parts_compute_by_what_the_command_was_told_to() {
+    let keeper = Keeper::create("home");
+    let running = keeper.run_with(&["--cipher", "library", "--log", "rhumb=debug"]);
+    // It says so itself, and so do its router, its RIB and its node.
+    wait_for("all say so", || running.errors_so_far().matches("by=Library").count() >= 4);
+}
+
+#[test]
 fn what_is_made_is_its_users_alone_and_a_second_of_that_name_is_refused() {
     let keeper = Keeper::create("home");
     let folder = keeper.place.path(".local/share/rhumb/networks/home");

@@ -167,6 +167,12 @@ impl Found {
             {
                 nonce
             }
+            Ok(Ok(Admission::Reveal(_))) => {
+                return Err(Failure::operation_text(
+                    "who offers the network does not show what it has committed to: somebody may be in between; \
+                     nothing was joined, and nothing was written",
+                ));
+            }
             Ok(Ok(Admission::Refusal(refusal))) => return Err(explain(refusal)),
             Ok(Err(failure)) => return Err(failure),
             Ok(Ok(_)) | Err(_) => return Err(no_sense()),

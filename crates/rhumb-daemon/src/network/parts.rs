@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use rhumb_collector::Endpoint;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -17,16 +18,19 @@ use tokio::process::{Child, Command};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::cli::CipherChoice;
 use crate::failure::{Failure, Outcome};
 use crate::supervisor;
 
-/// What the command line of this process says that parts go by, too.
+/// What is said of this process that parts go by, too.
 #[derive(Debug, Clone, Copy)]
 pub struct Passed<'a> {
     /// The configuration file, which is for this host's node alone.
     pub config: Option<&'a Path>,
     /// The filter of log lines.
     pub log: Option<&'a str>,
+    /// Whose AES-GCM seals.
+    pub cipher: Option<CipherChoice>,
     /// The collector of what is counted.
     pub otlp: Option<&'a Endpoint>,
     /// Seconds that the civil clock is ahead.
@@ -39,6 +43,9 @@ impl Passed<'_> {
         let mut options: Vec<OsString> = Vec::new();
         if let Some(log) = self.log {
             options.extend(["--log".into(), log.into()]);
+        }
+        if let Some(value) = self.cipher.and_then(|it| it.to_possible_value()) {
+            options.extend(["--cipher".into(), value.get_name().into()]);
         }
         if let Some(collector) = self.otlp {
             options.extend(["--otlp".into(), collector.to_string().into()]);
