@@ -16,7 +16,7 @@
 #include "rhumb.h"
 
 #define PORT 7
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 
 static rhumb_error error;
 
@@ -113,6 +113,7 @@ int main(int count, char **words)
     }
     memset(&options, 0, sizeof options);
     options.router = words[1];
+    options.timeout_ms = PATIENCE_MS;
     if (count == 3)
         options.key = words[2];
     check(rhumb_join(&options, &node, &error), "join");

@@ -418,9 +418,15 @@ fn whoever_is_in_between_shows_the_two_other_numbers_or_none() {
     until(&mut keeping, is_role("network"));
     let Machine { namespace, place } = &between;
     let _router = Site::start(place, namespace, "10.9.0.3:7460", &["--discovery", "on"]);
-    let begin = |how| Beside::start(&mut between.as_test(BETWEEN_TEST, how));
+    let begin = |how| {
+        let answering = Beside::start(&mut between.as_test(BETWEEN_TEST, how));
+        let listening = || between.enter("ss").args(["-Hltn", "sport = :7462"]).output().unwrap();
+        wait_for("he listens", || !listening().stdout.is_empty());
+        answering
+    };
     let asks = || kitchen.run(&["--json", "network", "admit"]).output;
-    let trusting = ["up", "--trust-lan", "--as", "desk"];
+    // Who finds no such network makes none.
+    let trusting = ["up", "--trust-lan", "--as", "desk", "--lan", "kitchen-lan"];
 
     // Somebody who speaks for each to the other says yes at once, and has nobody let him in.
     let answering = begin("speaking for both");
