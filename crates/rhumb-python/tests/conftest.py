@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,10 @@ PATIENCE_S = 60
 # What children are told of this process's environment.
 KEPT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR")
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+# Where these tests are started in the background of a shell, interrupts are ignored, and would be by what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Running:
