@@ -60,6 +60,9 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
 fn documentation(root: &Path) -> Outcome {
     let mut command = Command::new(cargo());
     command.current_dir(root).args(["doc", "--workspace", "--no-deps"]);
+    // With examples dependencies are what clippy has looked at, and not once more without what
+    // tests want of them.
+    command.args(["--lib", "--bins", "--examples"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     match process::run(&mut command, DOCUMENTATION_DEADLINE, Echo::Shown) {
         Ok(finished) if finished.succeeded() => Outcome::passed(1),
