@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rhumb_wire::discovery::{Discovery, Nonce};
@@ -226,9 +225,8 @@ fn a_root_router_beyond_a_routed_hop() {
 /// Sends a query to one address from inside of the namespace, and gets no answer.
 #[track_caller]
 fn ask_from(host: &Namespace, to: &str) {
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/proc/{}/ns/net", host.id()));
-    command.arg(std::env::current_exe().unwrap()).args(["--exact", ROOT_TEST, "--nocapture"]);
+    let mut command = host.enter(std::env::current_exe().unwrap());
+    command.args(["--exact", ROOT_TEST, "--nocapture"]);
     let output = command.env(QUERY_TO, to).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");

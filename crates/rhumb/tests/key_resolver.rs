@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::{Place, Run};
@@ -30,9 +30,8 @@ impl Unbound {
                  \"{folder}/example.net.zone\"\n  for-upstream: yes\n  for-downstream: no\n"
             ),
         );
-        let net = format!("--net=/proc/{}/ns/net", host.id());
-        let mut command = Command::new("nsenter");
-        command.args([&net, "unbound", "-d", "-c"]).arg(place.path("unbound.conf"));
+        let mut command = host.enter("unbound");
+        command.args(["-d", "-c"]).arg(place.path("unbound.conf"));
         let log = std::fs::File::create(place.path("unbound.log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         Self { child: command.spawn().unwrap() }
@@ -48,9 +47,7 @@ impl Drop for Unbound {
 
 #[track_caller]
 fn dig_in(host: &Namespace, arguments: &[&str]) -> String {
-    let mut command = Command::new("nsenter");
-    command.args([&format!("--net=/proc/{}/ns/net", host.id()), "dig", "@127.0.0.1"]);
-    dig(&mut command, arguments)
+    dig(host.enter("dig").arg("@127.0.0.1"), arguments)
 }
 
 #[test]
@@ -64,9 +61,8 @@ fn keys_come_through_a_resolver_that_knows_the_zone_by_its_delegation() {
     let _unbound = Unbound::start(&zone.place, &host);
     let start = Instant::now();
     let is_up = || {
-        let mut command = Command::new("nsenter");
-        let net = format!("--net=/proc/{}/ns/net", host.id());
-        command.args([&net, "dig", "@127.0.0.1", "+time=1", "+tries=1", "example.net", "SOA"]);
+        let mut command = host.enter("dig");
+        command.args(["@127.0.0.1", "+time=1", "+tries=1", "example.net", "SOA"]);
         command.output().unwrap().status.success()
     };
     while !is_up() {

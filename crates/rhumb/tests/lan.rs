@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -52,30 +51,19 @@ impl Machine {
 
     /// A command of a shell, as a page has it.
     fn shell(&self, line: &str) -> Command {
-        let mut command = self.place.command_in(self.namespace.id(), &[""; 0]);
+        let as_here = self.place.command(&[""; 0]);
         let program = env!("CARGO_BIN_EXE_rhumb");
         let folder = std::path::Path::new(program).parent().unwrap().display().to_string();
-        let mut shell = Command::new("nsenter");
-        shell.arg(command.get_args().next().unwrap()).args(["sh", "-c", line]);
-        shell
-            .current_dir(self.place.folder())
-            .envs(command.get_envs().filter_map(|(key, it)| Some((key, it?))));
+        let mut shell = self.namespace.enter("sh");
+        shell.args(["-c", line]).current_dir(self.place.folder()).stdin(Stdio::null());
+        shell.envs(as_here.get_envs().filter_map(|(key, it)| Some((key, it?))));
         shell.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
-        command = shell;
-        command.stdin(Stdio::null());
-        command
-    }
-
-    /// A program that is not ours.
-    fn enter(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", self.namespace.id())).arg(program);
-        command
+        shell
     }
 
     /// A test of this file, as a process that goes another way for being told to be `who`.
     fn as_test(&self, test: &str, who: &str) -> Command {
-        let mut command = self.enter(std::env::current_exe().unwrap());
+        let mut command = self.namespace.enter(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture"]).env(STRANGER, who);
         command
     }
@@ -149,7 +137,7 @@ impl Beside {
     fn web(machine: &Machine, page: &str) -> Self {
         std::fs::create_dir_all(machine.place.path("web")).unwrap();
         machine.place.write("web/index.html", page);
-        let mut command = machine.enter("python3");
+        let mut command = machine.namespace.enter("python3");
         command.args(["-m", "http.server", "80", "--bind", "127.0.0.1"]);
         Self::start(command.args(["-d", machine.place.path("web").to_str().unwrap()]))
     }
@@ -164,7 +152,7 @@ impl Drop for Beside {
 
 /// The page that `machine` gets from `label`, by the proxy of its node.
 fn page(machine: &Machine, proxy: &Value, label: &str) -> String {
-    let mut command = machine.enter("curl");
+    let mut command = machine.namespace.enter("curl");
     let proxy = format!("socks5h://{}", proxy["local"].as_str().unwrap());
     command.args(["--silent", "--max-time", "10", "--proxy", &proxy]);
     let output = command.arg(format!("http://{label}.rhumb.internal/")).output().unwrap();
@@ -197,7 +185,7 @@ fn two_machines_see_each_other_by_one_command_each() {
     let mut forward = kitchen.start(&["forward", "127.0.0.1:8080", "desk:80"]);
     forward.next_object();
     wait_for("a page the other way", || {
-        let mut command = kitchen.enter("curl");
+        let mut command = kitchen.namespace.enter("curl");
         let got = command.args(["--silent", "http://127.0.0.1:8080/"]).output().unwrap();
         got.stdout == b"on the desk"
     });
@@ -420,8 +408,8 @@ fn whoever_is_in_between_shows_the_two_other_numbers_or_none() {
     let _router = Site::start(place, namespace, "10.9.0.3:7460", &["--discovery", "on"]);
     let begin = |how| {
         let answering = Beside::start(&mut between.as_test(BETWEEN_TEST, how));
-        let listening = || between.enter("ss").args(["-Hltn", "sport = :7462"]).output().unwrap();
-        wait_for("he listens", || !listening().stdout.is_empty());
+        let listening = || namespace.enter("ss").args(["-Hltn", "sport = :7462"]).output();
+        wait_for("he listens", || !listening().unwrap().stdout.is_empty());
         answering
     };
     let asks = || kitchen.run(&["--json", "network", "admit"]).output;

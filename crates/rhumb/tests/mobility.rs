@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -151,8 +150,7 @@ fn a_transfer_survives_another_address_of_the_link() {
     host.run("ip address add 10.9.0.1/24 dev eth");
     nodes.run("ip address add 10.9.0.2/24 dev eth");
     let slow = "tc qdisc add dev eth root tbf rate 100mbit burst 64k latency 20ms";
-    let net = format!("--net=/proc/{}/ns/net", nodes.id());
-    let limited = Command::new("nsenter").args([&net, "sh", "-c", slow]).output();
+    let limited = nodes.enter("sh").args(["-c", slow]).output();
     if !limited.is_ok_and(|output| output.status.success()) {
         println!("skipped: the transfer needs a slow link, and so tc and its token bucket filter");
         return;

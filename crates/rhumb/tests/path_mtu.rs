@@ -3,7 +3,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -113,9 +112,7 @@ const FILTER: &str = "table inet quiet {
 }";
 
 fn can_filter(namespace: &Namespace) -> bool {
-    let net = format!("--net=/proc/{}/ns/net", namespace.id());
-    let mut command = std::process::Command::new("nsenter");
-    let tried = command.args([&net, "nft", FILTER]).output();
+    let tried = namespace.enter("nft").arg(FILTER).output();
     let can = tried.is_ok_and(|output| output.status.success());
     if can {
         namespace.run("nft flush ruleset");
@@ -221,8 +218,7 @@ fn a_path_that_shrinks_in_the_middle_of_a_file_carries_the_rest() {
     let Some(rigs) = Rig::several(cases.len(), 1500) else { return };
     let slow = "tc qdisc add dev far root tbf rate 60mbit burst 64k latency 30ms";
     for namespace in rigs.iter().flat_map(|rig| &rig.between) {
-        let net = format!("--net=/proc/{}/ns/net", namespace.id());
-        let limited = Command::new("nsenter").args([&net, "sh", "-c", slow]).output();
+        let limited = namespace.enter("sh").args(["-c", slow]).output();
         if !limited.is_ok_and(|output| output.status.success()) {
             println!(
                 "skipped: the transfer needs a slow link, and so tc and its token bucket filter"

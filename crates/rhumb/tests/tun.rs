@@ -91,8 +91,8 @@ impl Rig {
 
     /// A program on the host of a node.
     pub(crate) fn program(&self, node: usize, program: &[&str]) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", self.host(node).id())).args(program);
+        let mut command = self.host(node).enter(program[0]);
+        command.args(&program[1..]);
         command.current_dir(self.place.folder());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -616,8 +616,8 @@ fn networks_behind_two_names_are_joined_and_nobody_else_gets_in() {
     let alices = start(0, "alice.key", &site("10.1.0.0/24", &bob, "10.2.0.0/16"));
     let _eves = start(2, "eve.key", &site("10.3.0.0/24", &bob, "10.2.0.0/24"));
     let within = |host: &Namespace, program: &str| {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", host.id())).args(["sh", "-ec", program]);
+        let mut command = host.enter("sh");
+        command.args(["-ec", program]);
         command.current_dir(rig.place.folder()).stdin(Stdio::null());
         command
     };

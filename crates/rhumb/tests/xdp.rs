@@ -99,11 +99,8 @@ impl Net {
     }
 
     fn has_program(&self) -> bool {
-        let probe = std::process::Command::new("nsenter")
-            .arg(format!("--net=/proc/{}/ns/net", self.host.id()))
-            .args(["ip", "link", "show", "dev", "eth"])
-            .output()
-            .unwrap();
+        let mut probe = self.host.enter("ip");
+        let probe = probe.args(["link", "show", "dev", "eth"]).output().unwrap();
         String::from_utf8_lossy(&probe.stdout).contains("xdp")
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, clippy::unwrap_used)] // Each test file uses a part of this; a test may panic.
 
+use std::ffi::OsStr;
 use std::process::{Child, Command, Stdio};
 
 /// A network namespace, as a machine of its own would have it.
@@ -36,11 +37,17 @@ impl Namespace {
         self.holder.id()
     }
 
+    /// A program inside.
+    pub(crate) fn enter(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.id())).arg(program);
+        command
+    }
+
     /// Runs a shell command inside.
     #[track_caller]
     pub(crate) fn run(&self, script: &str) {
-        let net = format!("--net=/proc/{}/ns/net", self.id());
-        let output = Command::new("nsenter").args([&net, "sh", "-ec", script]).output().unwrap();
+        let output = self.enter("sh").args(["-ec", script]).output().unwrap();
         assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
