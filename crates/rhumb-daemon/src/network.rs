@@ -11,6 +11,7 @@
 //! | `requests` | who asks the keeper of a link's network to be let in |
 //! | `neighbours` | the other end: which networks are on the link, and to ask one of them |
 //! | `admitting` | who runs the keeper sees who asks, and lets in |
+//! | `declining` | whom people have said no to, for the keeper to tell |
 //! | `address` | where others of its links reach this host |
 //! | `running`, `plan`, `parts` | what a host runs for a network, part by part |
 //! | `removing` | who is taken out of a network |
@@ -25,6 +26,7 @@
 mod address;
 pub mod admitting;
 mod created;
+pub mod declining;
 mod folder;
 mod joined;
 pub mod joining;

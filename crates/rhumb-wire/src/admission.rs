@@ -110,6 +110,8 @@ pub enum Refusal {
     Busy,
     /// Nobody there has let it in.
     NotLetIn,
+    /// Somebody there has said no.
+    Declined,
 }
 
 impl Admission {
@@ -281,6 +283,7 @@ impl Refusal {
             7 => Self::Closed,
             8 => Self::Busy,
             9 => Self::NotLetIn,
+            10 => Self::Declined,
             value => return Err(WireError::UnknownVariant { field: "refusal", value }),
         };
         match refusal.as_bytes() == [reason, role] {
@@ -300,6 +303,7 @@ impl Refusal {
             Self::Closed => [7, 0],
             Self::Busy => [8, 0],
             Self::NotLetIn => [9, 0],
+            Self::Declined => [10, 0],
         }
     }
 }
@@ -376,6 +380,7 @@ mod tests {
             Refusal::Closed,
             Refusal::Busy,
             Refusal::NotLetIn,
+            Refusal::Declined,
         ];
         let network: PublishedLabel = "n".repeat(PublishedLabel::MAX_LEN).parse().unwrap();
         let (domain, commitment) = (Name([5; 32]), [6; 32]);

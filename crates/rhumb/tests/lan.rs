@@ -268,6 +268,18 @@ fn people_compare_a_number_and_say_yes_on_both_screens() {
     at_third.wait_for_words("nothing was joined, and nothing was written");
     at_kitchen.wait_for_words("kitchen-2 asks no longer");
     assert_eq!(kitchen.members(), ["desk", "kitchen"]);
+
+    // A no at the keeper's screen is told at once, before those who ask have said anything.
+    types(&at_third, "clear");
+    types(&at_kitchen, "clear");
+    types(&at_third, "rhumb up --as cellar");
+    at_third.wait_for_words("is it the same? [y/N]");
+    at_kitchen.wait_for_words("cellar, at 10.8.0.3, asks to be let in");
+    std::thread::sleep(Duration::from_millis(1500));
+    types(&at_kitchen, "n");
+    at_kitchen.wait_for_words("cellar is told that it is not let in");
+    at_third.wait_for_words("somebody at that host has said no");
+    assert_eq!(kitchen.members(), ["desk", "kitchen"]);
     assert!(third.networks().is_empty());
 }
 
@@ -295,6 +307,16 @@ fn nobody_comes_into_a_network_that_is_there_by_asking_alone() {
     assert_eq!(asking.signal("TERM"), -1);
     wait_for("it is gone", || asks().is_empty());
     kitchen.run(&["network", "admit", &number]).is_refused_with(&["nobody asks"]);
+    // Somebody refuses it, and it hears that although it has agreed; the next request is another.
+    let mut asking = desk.start(&["up", "--trust-lan", "--as", "desk"]);
+    let number = until(&mut asking, is_told("compare"))["number"].as_str().unwrap().to_owned();
+    wait_for("it is seen", || asks().contains(&number));
+    let refused = kitchen.run(&["--json", "network", "admit", "--refuse", &number]);
+    assert_eq!(refused.object()["refused"], "desk", "{}", refused.errors);
+    let (code, errors) = asking.end_by_itself();
+    assert!(code == 2 && errors.contains("somebody at that host has said no"), "{errors}");
+    assert!(desk.networks().is_empty());
+    assert_eq!(kitchen.members(), ["kitchen"]);
     // Again, and somebody lets it in who sees the same number, by another way than the network.
     let mut asking = desk.start(&["up", "--trust-lan", "--as", "desk"]);
     let number = until(&mut asking, is_told("compare"))["number"].as_str().unwrap().to_owned();

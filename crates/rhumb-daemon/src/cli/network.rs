@@ -43,13 +43,16 @@ pub enum NetworkCommand {
         #[arg(value_parser = parse_label)]
         network: Option<PublishedLabel>,
     },
-    /// Let in a host of this LAN that asks, by the number on its screen; without a number, show who
-    /// asks
+    /// Let in a host of this LAN that asks, by the number on its screen, or refuse it; without a
+    /// number, show who asks
     Admit {
         /// The number that stands on the other host's screen
         #[arg(num_args = 0..)]
         number: Vec<String>,
         /// The network [default: the only one whose keeper is this host]
+        /// Tell that host no, instead of letting it in
+        #[arg(long, requires = "number")]
+        refuse: bool,
         #[arg(long, value_name = "LABEL", value_parser = parse_label)]
         network: Option<PublishedLabel>,
     },

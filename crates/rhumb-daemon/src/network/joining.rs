@@ -297,6 +297,11 @@ pub(super) fn explain(refusal: Refusal) -> Failure {
         }
         Refusal::Expired => "this code is over; ask for another: rhumb network invite".to_owned(),
         Refusal::Used => {
+        Refusal::Declined => {
+            "somebody at that host has said no: nothing was joined. If it is the right network, ask whoever sits \
+             there, and then again: rhumb up"
+                .to_owned()
+        }
             "this code was used, by another host or another key; ask for another: rhumb network \
              invite. If nobody you know has used it, tell whoever gave it to you"
                 .to_owned()

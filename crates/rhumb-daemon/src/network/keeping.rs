@@ -35,6 +35,7 @@ use tokio::time::{sleep, timeout};
 use super::admitting::Asking;
 use super::created::{Created, Part, give};
 use super::ledger::{Ledger, Member};
+use super::declining;
 use super::removing::tell_removals;
 use super::requests::{Openness, Request, Requests};
 use super::tally::Tally;
@@ -130,6 +131,7 @@ impl Keeper {
         })?;
         let ledger = Arc::new(Ledger::read(&created.folder)?);
         let (created, door) = (created.clone(), listener.counters());
+        declining::forget(&created.folder);
         let ledger = Mutex::new((None, ledger));
         let started = clock::now().instant;
         let (tally, requests) = (Tally::default(), Requests::of(openness, started));
@@ -356,7 +358,8 @@ impl Desk {
     ) -> Outcome<Admission> {
         let refused = |reason| Ok(Admission::Refusal(reason));
         let Some(requests) = &self.requests else { return refused(Refusal::Closed) };
-        let Request { name, source, wanted, .. } = request.clone();
+        let Request { name, source, wanted, number, .. } = request.clone();
+        let number = number.to_string();
         let Some(ticket) = requests.enter(request, clock::now().instant) else {
             return refused(Refusal::Busy);
         };
@@ -384,6 +387,9 @@ impl Desk {
                 return refused(Refusal::Busy);
             }
             let is_member = || Ok::<_, Failure>(self.ledger()?.member(name).is_some());
+            if declining::is_declined(&self.created.folder, name, &number) {
+                return refused(Refusal::Declined);
+            }
             if !agreed || !(is_member()? || requests.lets_in(source, clock::now().instant)) {
                 continue;
             }

@@ -190,6 +190,16 @@ impl Found {
     }
 
     /// The people here agree: waits for those there.
+    /// Why this host is not let in, if that is said before the people here have agreed. May be
+    /// dropped and called again.
+    pub async fn refusal(&mut self) -> Failure {
+        match hear(&mut self.channel).await {
+            Ok(Admission::Refusal(refusal)) => explain(refusal),
+            Ok(_) => no_sense(),
+            Err(failure) => failure,
+        }
+    }
+
     ///
     /// # Errors
     /// Why this host is not let in.

@@ -40,8 +40,8 @@ pub(crate) fn run(
         Some(NetworkCommand::Remove { member, network }) => {
             remove::run(member, network.as_ref(), form)
         }
-        Some(NetworkCommand::Admit { number, network }) => {
-            admit::run(&number.concat(), network.as_ref(), form)
+        Some(NetworkCommand::Admit { number, refuse, network }) => {
+            admit::run(&number.concat(), *refuse, network.as_ref(), form)
         }
         Some(NetworkCommand::Keep { network, asked, open_s }) => {
             let openness = match (asked, open_s) {

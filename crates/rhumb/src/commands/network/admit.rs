@@ -1,18 +1,24 @@
 //! `rhumb network admit`: who asks on this LAN to be let in, and to let one in by the number on its
-//! screen. In a terminal `rhumb up` asks for the same; this is for a host that has none.
+//! screen, or to tell it no. In a terminal `rhumb up` asks for the same; this is for a host that has none.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::network::admitting::{Asking, digits, let_in, told_by};
+use rhumb_daemon::network::declining::decline;
 use rhumb_daemon::network::{Created, Member};
 use rhumb_daemon::output::Form;
 use rhumb_wire::PublishedLabel;
 use serde::Serialize;
 use serde_json::json;
 
-pub(super) fn run(number: &str, network: Option<&PublishedLabel>, form: Form) -> Outcome {
+pub(super) fn run(
+    number: &str,
+    refuse: bool,
+    network: Option<&PublishedLabel>,
+    form: Form,
+) -> Outcome {
     let created = super::kept_here(network)?;
     let all = asking(&created)?;
     if number.is_empty() {
@@ -31,6 +37,11 @@ pub(super) fn run(number: &str, network: Option<&PublishedLabel>, form: Form) ->
                     "nobody asks whose screen shows {number}: `rhumb network admit` shows who asks. If the other \
                      host shows this number, somebody is in between: let nobody in"
                 )));
+            }
+            Some(it) if refuse => {
+                decline(&created, &it)?;
+                form.print(&Refused(it));
+                return Ok(());
             }
             Some(it) if it.agreed => {
                 let member = let_in(&created, &it)?;
@@ -95,6 +106,21 @@ impl Serialize for LetIn {
 impl fmt::Display for LetIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is in the network now", self.0.label)
+    }
+}
+
+struct Refused(Asking);
+
+impl Serialize for Refused {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Asking { label, name, .. } = &self.0;
+        json!({ "refused": label.as_str(), "name": name.to_string() }).serialize(serializer)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is told that it is not let in", self.0.label)
     }
 }
 

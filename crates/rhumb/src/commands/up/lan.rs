@@ -6,7 +6,7 @@
 //!    people here have agreed that it is the one that they mean; of several none is taken that
 //!    nobody chose.
 //! 2. If there is none this host makes one, and keeps it: router, RIB, keeper, and its own node.
-//! 3. Who keeps a network is told who asks, and lets in ([`Lan::attend`]). While nobody is in it
+//! 3. Who keeps a network is told who asks, and lets in or says no ([`Lan::attend`]). While nobody is in it
 //!    the links are asked again: of two that were made at one time one gives way to the other.
 //!
 //! INVARIANT: a host that is in a network looks for no other one unless it is told to, and joins or
@@ -21,6 +21,7 @@ use rhumb_daemon::config::{ConfigFile, WayUp};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::network::admitting::{self, Asking, digits, told_by};
+use rhumb_daemon::network::declining::decline;
 use rhumb_daemon::network::neighbours::{Admitted, Around, Asker, Found, find_again};
 use rhumb_daemon::network::running::{Parts, Passed};
 use rhumb_daemon::network::{Created, Joined, Ledger, Making, Openness, address_on_link};
@@ -31,7 +32,7 @@ use rhumb_wire::{Name, PublishedLabel, Role};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::people::{People, is_yes};
+use super::people::{People, is_no, is_yes};
 use super::telling::Told;
 
 /// What the command goes by.
@@ -52,6 +53,9 @@ struct Seen {
     changed_at: Option<Instant>,
     members: HashSet<Name>,
     /// Whom people have chosen, and who has to agree, too.
+    /// Whom people say no to, and the numbers of those who have been told so.
+    refused: Option<Asking>,
+    told_no: HashSet<String>,
     chosen: Option<Asking>,
     /// Keepers of networks that were seen once.
     met: HashSet<Name>,
@@ -187,7 +191,10 @@ impl Lan<'_> {
         if !self.arguments.trust_lan {
             self.form.say("is it the same? [y/N]");
             let agreed = match &mut self.people {
-                Some(people) => timeout(AGREE_WITHIN, people.agree()).await.unwrap_or(false),
+                Some(people) => tokio::select! {
+                    agreed = timeout(AGREE_WITHIN, people.agree()) => agreed.unwrap_or(false),
+                    failure = found.refusal() => return Err(failure),
+                },
                 None => false,
             };
             if !agreed {
@@ -282,6 +289,7 @@ impl Lan<'_> {
                 seen.choose(&line, Instant::now(), self.form);
             }
             // It is being started again, and is asked later.
+            seen.refuse(created, self.form);
             let Ok(told) = told else { continue };
             seen.tell_asking(told.asking, Instant::now(), self.form);
             seen.tell_closed(told.open_for_s.is_some(), self.form);
@@ -359,6 +367,8 @@ impl Seen {
             asking: Vec::new(),
             changed_at: None,
             members: ledger.members().iter().map(|it| it.name).collect(),
+            refused: None,
+            told_no: HashSet::new(),
             chosen: None,
             met: HashSet::new(),
             others: HashSet::new(),
@@ -387,7 +397,8 @@ impl Seen {
         }
         for before in &self.asking {
             let is_gone = asking.iter().all(|it| it.number != before.number);
-            if is_gone && !self.members.contains(&before.name) {
+            let is_member = self.members.contains(&before.name);
+            if is_gone && !self.told_no.remove(&before.number) && !is_member {
                 form.print(&Told::Gone(before.label.clone()));
             }
         }
@@ -401,27 +412,58 @@ impl Seen {
         self.is_open = self.is_open && is_open;
     }
 
-    /// A yes is for the only one who asks, if that has stood there for long enough to be read; a
-    /// number for whoever's it is.
+    /// A yes or a no is for the only one who asks, if that has stood there for long enough to be
+    /// read; a number is a yes for whoever's it is, and behind an `n` a no.
     fn choose(&mut self, line: &str, now: Instant, form: Form) {
-        let typed = digits(line);
-        let mut with_number = self.asking.iter().filter(|it| digits(&it.number) == typed);
+        if line.trim().is_empty() && (self.chosen.is_some() || self.is_open) {
+            return;
+        }
+        let (is_no, number) = match line.trim().strip_prefix(['n', 'N']) {
+            Some(rest) => (true, rest),
+            None => (is_no(line), line),
+        };
+        let typed = digits(number);
+        let is_number = number.chars().all(|it| it.is_ascii_digit() || it.is_whitespace());
+        let mut with_number =
+            self.asking.iter().filter(|it| is_number && digits(&it.number) == typed);
         let is_read = self.changed_at.is_some_and(|at| now >= at + READ_WITHIN);
-        let chosen = match (&self.asking[..], is_yes(line)) {
+        let found = match (&self.asking[..], is_yes(line) || self::is_no(line)) {
             ([one], true) if is_read => Some(one),
             ([_, ..], true) => {
-                form.say("who asks has just changed, or several do: type the number that stands on the right one's screen");
+                form.say(
+                    "who asks has just changed, or several do: type the number that stands on the right one's screen, or \
+                     n and the number of one that is to be told no",
+                );
                 None
             }
             // Of two with one number nobody knows which is meant.
             (_, false) => with_number.next().filter(|_| with_number.next().is_none()),
             ([], true) => None,
         };
-        if let Some(chosen) = chosen {
-            if !chosen.agreed {
-                form.print(&Told::NotAgreed(chosen.label.clone()));
+        let Some(found) = found.cloned() else { return };
+        if is_no {
+            self.chosen = self.chosen.take().filter(|it| it.number != found.number);
+            self.refused = Some(found);
+            return;
+        }
+        if !found.agreed {
+            form.print(&Told::NotAgreed(found.label.clone()));
+        }
+        self.chosen = Some(found);
+    }
+
+    /// Tells no to whom people say it.
+    fn refuse(&mut self, created: &Created, form: Form) {
+        let Some(refused) = self.refused.take() else { return };
+        if self.told_no.contains(&refused.number) {
+            return;
+        }
+        match decline(created, &refused) {
+            Ok(()) => {
+                form.print(&Told::Declined(refused.label));
+                self.told_no.insert(refused.number);
             }
-            self.chosen = Some(chosen.clone());
+            Err(failure) => form.say(&failure.to_string()),
         }
     }
 
@@ -498,20 +540,27 @@ mod tests {
         Asking { name: Name([name; 32]), label, number, address, agreed: false }
     }
 
-    #[test]
-    fn a_yes_is_for_what_has_been_read_and_a_number_for_one() {
-        let now = Instant::now();
-        let mut seen = Seen {
+    fn seen() -> Seen {
+        Seen {
             asking: Vec::new(),
             changed_at: None,
             members: HashSet::new(),
+            refused: None,
+            told_no: HashSet::new(),
             chosen: None,
             met: HashSet::new(),
             others: HashSet::new(),
-            is_open: true,
-        };
+            is_open: false,
+        }
+    }
+
+    #[test]
+    fn a_yes_is_for_what_has_been_read_and_a_number_for_one() {
+        let now = Instant::now();
+        let mut seen = seen();
         let form = Form::Json;
         let chosen = |seen: &mut Seen, line: &str, at: Duration| {
+            seen.refused = None;
             seen.choose(line, now + at, form);
             seen.chosen.take().map(|it| it.name)
         };
@@ -521,7 +570,7 @@ mod tests {
         assert_eq!(chosen(&mut seen, "y", soon), None, "nobody has read it");
         assert_eq!(chosen(&mut seen, "y", later), Some(Name([1; 32])));
         assert_eq!(chosen(&mut seen, "111111", soon), Some(Name([1; 32])));
-        for other in ["n", "", "111 112", "0"] {
+        for other in ["n", "", "111 112", "0", "n 111 111", "x 111 111"] {
             assert_eq!(chosen(&mut seen, other, later), None, "{other}");
         }
         // The first one leaves as somebody else comes, in the moment in which people say yes.
@@ -533,6 +582,39 @@ mod tests {
         seen.tell_asking(vec![asking(2, "222 222"), asking(3, "222 222")], now, form);
         assert_eq!(chosen(&mut seen, "222 222", later), None, "of two nobody knows which");
     }
+    #[test]
+    fn a_no_is_for_what_has_been_read_and_takes_a_yes_back() {
+        let (now, form) = (Instant::now(), Form::Json);
+        let mut seen = seen();
+        let refused = |seen: &mut Seen, line: &str, at: Duration| {
+            seen.choose(line, now + at, form);
+            seen.refused.take().map(|it| it.name)
+        };
+        let (soon, later) = (READ_WITHIN / 2, READ_WITHIN * 3);
+        assert_eq!(refused(&mut seen, "n", later), None);
+        seen.tell_asking(vec![asking(1, "111 111")], now, form);
+        assert_eq!(refused(&mut seen, "n", soon), None, "nobody has read it");
+        for no in ["n", "No", "", "n 111 111", "N111111"] {
+            assert_eq!(refused(&mut seen, no, later), Some(Name([1; 32])), "{no}");
+        }
+        for other in ["y", "n 111 112", "nothing", "x", "111 112"] {
+            assert_eq!(refused(&mut seen, other, later), None, "{other}");
+        }
+        // A key that is pressed once more takes nothing back that was said; a no does.
+        seen.choose("y", now + later, form);
+        assert_eq!(refused(&mut seen, "", later), None);
+        assert!(seen.chosen.is_some());
+        assert_eq!(refused(&mut seen, "n", later), Some(Name([1; 32])));
+        assert!(seen.chosen.is_none());
+        seen.tell_asking(vec![asking(1, "111 111"), asking(3, "333 333")], now, form);
+        assert_eq!(refused(&mut seen, "n", later), None, "nobody knows which");
+        assert_eq!(refused(&mut seen, "n 333 333", later), Some(Name([3; 32])));
+        // Of whom nothing is shown nobody has read anything.
+        seen.is_open = true;
+        seen.tell_asking(vec![asking(4, "444 444")], now, form);
+        assert_eq!(refused(&mut seen, "", later), None);
+    }
+
 
     #[test]
     fn a_hosts_name_gives_a_label_whatever_it_is() {

@@ -75,6 +75,11 @@ pub(super) fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
+/// Whether a line is a no, as one that is left empty: so the question has it.
+pub(super) fn is_no(line: &str) -> bool {
+    matches!(line.trim().to_ascii_lowercase().as_str(), "" | "n" | "no")
+}
+
 /// People do not notice it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// As long as the longest line that a terminal gives.
@@ -87,6 +92,8 @@ mod tests {
     #[test]
     fn only_a_yes_is_one() {
         assert!(["y", " Y ", "yes", "YES\t", "y\n"].into_iter().all(is_yes));
+        assert!(["", " ", "n", "No\n"].into_iter().all(is_no));
+        assert!(!["y", "nay", "1", "n 1"].into_iter().any(is_no));
         assert!(!["", "n", "no", "yy", "1", "ja"].into_iter().any(is_yes));
     }
 }

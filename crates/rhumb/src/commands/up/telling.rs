@@ -24,6 +24,8 @@ pub(super) enum Told {
     Asks(Asking),
     /// Somebody was chosen, whose own people have not agreed yet.
     NotAgreed(PublishedLabel),
+    /// Somebody was told no.
+    Declined(PublishedLabel),
     /// Somebody who asked does so no longer.
     Gone(PublishedLabel),
     /// Somebody came in, as one of so many.
@@ -88,6 +90,7 @@ impl Told {
                 facts
             }
             Self::NotAgreed(label) => json!({ "told": "not_agreed", "label": label.as_str() }),
+            Self::Declined(label) => json!({ "told": "declined", "label": label.as_str() }),
             Self::Gone(label) => json!({ "told": "gone", "label": label.as_str() }),
             Self::Came(label, members) => {
                 json!({ "told": "came", "label": label.as_str(), "members": members })
@@ -136,6 +139,7 @@ impl fmt::Display for Told {
             Self::NotAgreed(label) => {
                 write!(f, "{label} comes in as soon as somebody presses y there, too")
             }
+            Self::Declined(label) => write!(f, "{label} is told that it is not let in"),
             Self::Gone(label) => write!(f, "{label} asks no longer"),
             Self::Came(label, members) => {
                 write!(f, "{label} is in the network now, which has {members} members")
