@@ -13,9 +13,11 @@
 mod asking;
 mod beacon;
 mod links;
+mod own;
 mod responder;
 
-pub use asking::{Answers, MAX_ANSWERS, ask_around, own_addresses};
+pub use asking::{Answers, MAX_ANSWERS, ask_around};
 pub use beacon::Beacon;
 pub use links::Links;
+pub use own::{interface_index, interface_name, own_addresses};
 pub use responder::{ANSWERS_PER_S, BeaconCounters, BeaconDrop, MAX_BURST};

@@ -6,9 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel};
 use serde::{Deserialize, Serialize};
+
+pub use crate::site::Site;
 
 /// What a host knows of a network that it is a member of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct JoinedNetwork {
     /// The trust domain that its members are of.
     pub domain: Name,
     /// Where router, RIB and keeper are.
-    pub host: Host,
+    pub host: Site,
     /// Whether its host is found on the link, at whatever address it is now.
     pub is_lan: bool,
     /// The router that carries, and its port.
@@ -71,7 +72,7 @@ impl JoinedNetwork {
         Ok(Self {
             label: label.map_err(|_| format!("`{}` is no label", raw.label))?,
             domain: name(&raw.domain)?,
-            host: Host::parse(&raw.host)?,
+            host: Site::parse(&raw.host)?,
             is_lan: raw.lan,
             router: part(&raw.router)?,
             rib: part(&raw.rib)?,
@@ -132,7 +133,7 @@ mod tests {
             label: "home".parse().unwrap(),
             role: "member".to_owned(),
             domain: Name([9; 32]),
-            host: Host::parse("192.0.2.1").unwrap(),
+            host: Site::parse("192.0.2.1").unwrap(),
             is_lan: false,
             router: part(0),
             rib: part(1),
@@ -142,8 +143,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for is_lan in [false, true] {
-            let network = JoinedNetwork { is_lan, ..network() };
+        for (is_lan, host) in [(false, "192.0.2.1"), (true, "192.0.2.1"), (true, "fe80::1%eth0")] {
+            let host = Site::parse(host).unwrap();
+            let network = JoinedNetwork { is_lan, host, ..network() };
             assert_eq!(network.text().contains("lan"), is_lan);
             assert_eq!(JoinedNetwork::parse(&network.text()), Ok(network));
         }

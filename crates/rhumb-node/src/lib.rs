@@ -61,6 +61,7 @@ mod node;
 mod packets;
 mod senders;
 mod service;
+mod site;
 pub mod transfer;
 
 pub use config::{

@@ -285,7 +285,7 @@ impl Options {
 
     async fn config(self, entrance: Option<Entrance>) -> Result<Config, Fault> {
         let router = match (&self.router, entrance) {
-            (_, Some(entrance)) => entrance.router().await?.into(),
+            (_, Some(entrance)) => entrance.router().await?,
             (Some(_), None) if !self.roots.is_empty() || !self.only.is_empty() => {
                 let text = "`router` is the one to join; leave it out, or `roots` and `only`";
                 return Err(Fault::invalid(text));

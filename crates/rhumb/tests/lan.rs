@@ -90,6 +90,18 @@ impl Machine {
     fn address(&self, ip: &str) {
         self.namespace.run(&format!("ip address flush dev eth; ip address add {ip}/24 dev eth"));
     }
+
+    /// Takes all addresses away but the one of IPv6 that the device gives itself, by `mac`.
+    fn only_on_link(&self, mac: &str) {
+        self.namespace.run(&format!(
+            "ip link set eth down; ip address flush dev eth; ip link set eth address {mac} up"
+        ));
+        let list = || {
+            let mut command = self.namespace.enter("ip");
+            command.args(["-6", "-o", "address", "show", "dev", "eth", "scope", "link"]).output()
+        };
+        wait_for("an address of the link", || !list().unwrap().stdout.is_empty());
+    }
 }
 
 /// A bridge, and machines at 10.9.0.1, 10.9.0.2 and so on.
@@ -208,6 +220,97 @@ fn two_machines_see_each_other_by_one_command_each() {
     until(&mut second, is_role("node"));
     assert!(desk.reaches("kitchen"));
     kitchen.run(&["up"]).is_refused_with(&["kitchen-lan runs here already"]);
+}
+
+#[test]
+fn machines_that_have_ipv6_on_the_link_alone_see_each_other() {
+    let Some((_switch, [kitchen, desk])) = lan::<2>() else { return };
+    kitchen.only_on_link("02:00:00:00:00:01");
+    desk.only_on_link("02:00:00:00:00:02");
+    let mut first = kitchen.start(&["up", "--trust-lan", "--as", "kitchen"]);
+    let ready = until(&mut first, is_role("network"));
+    assert_eq!(ready["host"], "fe80::ff:fe00:1%eth");
+    let mut second = desk.start(&["up", "--trust-lan", "--as", "desk"]);
+    let joined = until(&mut second, is_told("joined"));
+    assert_eq!(joined["host"], "fe80::ff:fe00:1%eth");
+    assert_eq!(until(&mut second, is_role("node"))["network"], "desk in kitchen-lan");
+    assert_eq!(until(&mut first, is_told("came"))["label"], "desk");
+    assert!(desk.reaches("kitchen"));
+    wait_for("the other way", || kitchen.reaches("desk"));
+    let doctor = desk.run(&["doctor"]);
+    assert!(doctor.output.contains("\nnothing is wrong\n"), "{}", doctor.output);
+    // Such an address means nothing elsewhere, so there is no code for it.
+    let invite = ["network", "invite", "--as", "attic"];
+    kitchen.run(&invite).is_refused_with(&["%eth", "that link alone", "rhumb up"]);
+    // The host starts again at another address: the member that runs finds it.
+    assert_eq!(first.signal("TERM"), 0);
+    kitchen.only_on_link("02:00:00:00:00:77");
+    let mut first = kitchen.start(&["up"]);
+    assert_eq!(until(&mut first, is_role("network"))["host"], "fe80::ff:fe00:77%eth");
+    wait_for("it is found again", || desk.reaches("kitchen"));
+    wait_for("it is written down", || {
+        desk.run(&["network"]).output.contains("fe80::ff:fe00:77%eth")
+    });
+    // The member starts again, and its interface is called otherwise.
+    assert_eq!(second.signal("TERM"), 0);
+    desk.namespace.run("ip link set eth down; ip link set eth name left; ip link set left up");
+    let mut second = desk.start(&["up"]);
+    until(&mut second, is_role("node"));
+    assert!(desk.reaches("kitchen"));
+    assert!(desk.run(&["network"]).output.contains("fe80::ff:fe00:77%left"));
+}
+
+#[test]
+fn one_that_has_ipv6_alone_finds_one_that_has_both() {
+    let Some((_switch, [kitchen, desk, hall])) = lan::<3>() else { return };
+    kitchen.only_on_link("02:00:00:00:00:01");
+    kitchen.namespace.run("ip address add 10.9.0.1/24 dev eth");
+    desk.only_on_link("02:00:00:00:00:02");
+    let mut first = kitchen.start(&["up", "--trust-lan", "--as", "kitchen"]);
+    assert_eq!(until(&mut first, is_role("network"))["host"], "10.9.0.1");
+    let mut second = desk.start(&["up", "--trust-lan", "--as", "desk"]);
+    assert_eq!(until(&mut second, is_told("joined"))["host"], "fe80::ff:fe00:1%eth");
+    until(&mut second, is_role("node"));
+    // And so does one that has IPv4 alone, and reaches the other by the host.
+    let mut third = hall.start(&["up", "--trust-lan", "--as", "hall"]);
+    assert_eq!(until(&mut third, is_told("joined"))["host"], "10.9.0.1");
+    until(&mut third, is_role("node"));
+    assert!(desk.reaches("kitchen"));
+    assert!(hall.reaches("desk"));
+}
+
+#[test]
+fn the_doctor_looks_on_the_link_for_the_host_of_its_network() {
+    let Some((_switch, [kitchen, desk])) = lan::<2>() else { return };
+    let mut first = kitchen.start(&["up", "--trust-lan", "--as", "kitchen"]);
+    until(&mut first, is_role("network"));
+    let mut second = desk.start(&["up", "--trust-lan", "--as", "desk"]);
+    until(&mut second, is_role("node"));
+    let link = |desk: &Machine| {
+        let run = desk.run(&["--json", "doctor"]);
+        let mut lines = run.output.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
+        lines.find(|it| it["check"] == "link").map(|it| (run.code, it)).unwrap()
+    };
+    let (_, said) = link(&desk);
+    assert!(
+        said["state"] == "ok" && said["found"].as_str().unwrap().contains("as it was"),
+        "{said}"
+    );
+    // While this host is off the other one gets another address.
+    assert_eq!((second.signal("TERM"), first.signal("TERM")), (0, 0));
+    let (code, said) = link(&desk);
+    assert_eq!((code, &said["state"]), (1, &json!("problem")), "{said}");
+    assert!(said["do"].as_str().unwrap().contains("`rhumb up` there"), "{said}");
+    kitchen.address("10.9.0.78");
+    let mut first = kitchen.start(&["up"]);
+    until(&mut first, is_role("network"));
+    let (code, said) = link(&desk);
+    assert_eq!((code, &said["state"]), (0, &json!("ok")), "{said}");
+    assert!(
+        said["found"].as_str().unwrap().contains("at 10.9.0.78 now, and no longer at 10.9.0.1")
+    );
+    // It has only looked.
+    assert!(desk.run(&["network"]).output.contains("10.9.0.1"));
 }
 
 /// Types a line.
@@ -389,7 +492,8 @@ fn of_several_networks_none_is_joined_that_nobody_chose() {
 fn a_lan_that_lets_nothing_pass_is_told_with_what_to_do() {
     let Some((switch, [one, two])) = lan::<2>() else { return };
     two.namespace.run("ip address flush dev eth");
-    two.run(&["up", "--trust-lan"]).is_refused_with(&["no IPv4 address", "rhumb join CODE"]);
+    two.run(&["up", "--trust-lan"])
+        .is_refused_with(&["no address on a network", "rhumb join CODE"]);
     two.address("10.9.0.2");
     // As on a Wi-Fi for guests, where hosts do not see each other.
     switch.run("bridge link set dev port0 isolated on; bridge link set dev port1 isolated on");

@@ -1,5 +1,6 @@
 //! The command lines of `rhumb network` and `rhumb join`.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -49,10 +50,10 @@ pub enum NetworkCommand {
         /// The number that stands on the other host's screen
         #[arg(num_args = 0..)]
         number: Vec<String>,
-        /// The network [default: the only one whose keeper is this host]
         /// Tell that host no, instead of letting it in
         #[arg(long, requires = "number")]
         refuse: bool,
+        /// The network [default: the only one whose keeper is this host]
         #[arg(long, value_name = "LABEL", value_parser = parse_label)]
         network: Option<PublishedLabel>,
     },
@@ -78,7 +79,7 @@ pub struct NetworkCreateArguments {
     #[arg(value_parser = parse_label)]
     pub label: PublishedLabel,
     /// Where members reach this host: an address or a host's name
-    #[arg(long, value_name = "HOST", value_parser = Host::parse)]
+    #[arg(long, value_name = "HOST", value_parser = parse_host)]
     pub address: Host,
     /// The router's port, of UDP and TCP; the next one is the RIB's, of UDP, and the one after that
     /// the keeper's, of TCP. Firewalls have to let all three in
@@ -99,7 +100,7 @@ pub struct NetworkRunArguments {
     #[arg(long)]
     pub no_node: bool,
     /// Where others reach this host, if it has joined as a router: an address or a host's name
-    #[arg(long, value_name = "HOST", value_parser = Host::parse)]
+    #[arg(long, value_name = "HOST", value_parser = parse_host)]
     pub address: Option<Host>,
     /// The port of a router that has joined, of UDP and TCP [default: 7460]
     #[arg(long)]
@@ -143,6 +144,19 @@ pub(crate) fn parse_label(text: &str) -> Result<PublishedLabel, String> {
     text.parse().map_err(|_| format!("`{text}` cannot be a label here; give {PUBLISHED_LABELS}"))
 }
 
+/// Where others reach a host, wherever they are.
+fn parse_host(text: &str) -> Result<Host, String> {
+    let is_on_link = |ip: &str| ip.parse::<Ipv6Addr>().is_ok_and(|it| it.is_unicast_link_local());
+    if is_on_link(
+        text.split('%').next().unwrap_or(text).trim_start_matches('[').trim_end_matches(']'),
+    ) {
+        return Err(format!(
+            "`{text}` holds on one link alone, where `rhumb up` makes a network; give an address that others reach"
+        ));
+    }
+    Host::parse(text)
+}
+
 fn parse_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time; give one like 30m, 12h or 7d");
     let (at, unit) = text.char_indices().next_back().ok_or_else(wrong)?;
@@ -166,6 +180,17 @@ const MOST_S: u64 = 30 * 86_400;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_that_holds_on_a_link_alone_is_no_place_for_others() {
+        for text in ["fe80::1", "[fe80::1]", "fe80::1%eth0"] {
+            let problem = parse_host(text).unwrap_err();
+            assert!(problem.contains("`rhumb up`"), "{text}: {problem}");
+        }
+        for text in ["2001:db8::1", "[::1]", "192.0.2.1", "fe80.example"] {
+            assert!(parse_host(text).is_ok(), "{text}");
+        }
+    }
 
     #[test]
     fn times_have_units_and_a_bound() {

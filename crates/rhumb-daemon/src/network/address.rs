@@ -1,33 +1,34 @@
-//! Where others of its links reach this host.
+//! Where others of its links reach this host: by IPv4, or else by IPv6 on that link alone.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use rhumb_node::discovery::own_addresses;
+use rhumb_node::joined::Site;
 
 use crate::failure::{Failure, Outcome};
 
 /// The address by which others on its links reach this host: the one by which it reaches everybody
-/// else, if that is one of them.
+/// else, if that is one of them. Where no link has IPv4 it is a link-local one of IPv6, with the
+/// first interface that has one.
 ///
 /// # Errors
-/// When it is on no link by IPv4.
-pub fn address_on_link() -> Outcome<Ipv4Addr> {
+/// When it is on no link.
+pub fn address_on_link() -> Outcome<Site> {
     let own = own_addresses().map_err(Failure::operation)?;
     let usual = || {
         // Nothing is sent by it: the system says which address it would be sent from.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
         socket.connect((FAR_AWAY, 9)).ok()?;
-        match socket.local_addr().ok()?.ip() {
-            IpAddr::V4(ip) => own.contains(&ip).then_some(ip),
-            IpAddr::V6(_) => None,
-        }
+        let usual = SocketAddr::new(socket.local_addr().ok()?.ip(), 0);
+        own.contains(&usual).then_some(usual)
     };
-    usual().or_else(|| own.first().copied()).ok_or_else(|| {
+    let address = usual().or_else(|| own.first().copied()).ok_or_else(|| {
         Failure::setup_text(
-            "this host has no IPv4 address on a network with others (ip address), so it can make no \
-             network there: connect it, or join one elsewhere by a code: rhumb join CODE",
+            "this host has no address on a network with others, neither of IPv4 nor of IPv6 (ip address), so it can \
+             make no network there: connect it, or join one elsewhere by a code: rhumb join CODE",
         )
-    })
+    })?;
+    Site::of(address).map_err(Failure::operation)
 }
 
 /// An address that stands for all beyond the link (RFC 5737).

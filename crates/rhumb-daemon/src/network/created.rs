@@ -16,7 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rhumb_node::joined::NODE_KEY;
+use rhumb_node::discovery::Links;
+use rhumb_node::joined::{NODE_KEY, Site};
 use rhumb_trust::invitation::Host;
 use rhumb_trust::{Identity, Membership, Window};
 use rhumb_wire::{Name, PublishedLabel, Rights, Role};
@@ -39,7 +40,7 @@ pub struct Making {
     /// What it is called.
     pub label: PublishedLabel,
     /// Where members reach this host.
-    pub host: Host,
+    pub host: Site,
     /// The router's port; the two after it are the RIB's and the keeper's.
     pub port: u16,
     /// What this host is called as a member.
@@ -56,7 +57,7 @@ pub struct Created {
     /// The trust domain that its members are of.
     pub domain: Name,
     /// Where members reach this host.
-    pub host: Host,
+    pub host: Site,
     port: u16,
     /// The directory's name.
     pub rib: Name,
@@ -100,7 +101,7 @@ impl Making {
     /// # Errors
     /// When this host is on no link, or all ports are taken.
     pub fn for_lan(own: PublishedLabel) -> Outcome<Self> {
-        let host = Host::Address(address_on_link()?.into());
+        let host = address_on_link()?;
         let most = PublishedLabel::MAX_LEN - LAN.len();
         let wanted = format!("{}{LAN}", &own.as_str()[..own.as_str().len().min(most)]);
         let wanted = wanted.parse().expect("invariant: it begins as a label does");
@@ -180,7 +181,7 @@ impl Making {
             rank,
             domain: domain.name(),
             // From here it may not be reachable where others find it, as behind a NAT.
-            host: Host::Address(created.near()),
+            host: Host::Address(created.near()).into(),
             router: (router.name(), created.port(Part::Router)),
             rib: (rib.name(), created.port(Part::Rib)),
             keeper: (keeper.name(), created.port(Part::Keeper)),
@@ -219,7 +220,7 @@ impl Created {
         Ok(Self {
             folder: folder.clone(),
             domain: parse_name(&raw.domain)?,
-            host: Host::parse(&raw.host)?,
+            host: Site::parse(&raw.host)?,
             port: raw.port,
             rib: parse_name(&raw.rib)?,
             router: parse_name(&raw.router)?,
@@ -236,7 +237,7 @@ impl Created {
     ///
     /// # Errors
     /// When that cannot be written.
-    pub fn move_to(&mut self, host: Host) -> Outcome {
+    pub fn move_to(&mut self, host: Site) -> Outcome {
         if self.host == host {
             return Ok(());
         }
@@ -301,28 +302,34 @@ impl Created {
         })
     }
 
-    /// Where a part listens: on this host alone, if that is where members are.
+    /// Where a part listens: on this host alone, if that is where members are; in a link's network
+    /// by IPv4 and IPv6, if there is a link by IPv6, since some there may have that alone.
     pub fn listens(&self, part: Part) -> SocketAddr {
-        let ip = match self.host {
-            Host::Address(ip) if ip.is_loopback() => ip,
-            _ if self.is_by_ipv6() => Ipv6Addr::UNSPECIFIED.into(),
+        let has_ipv6 = || Links::read(Ipv6Addr::UNSPECIFIED.into()).is_ok_and(|it| it.has_ipv6());
+        let ip = match self.host.ip() {
+            Some(ip) if ip.is_loopback() => ip,
+            _ if self.is_by_ipv6() || (self.is_lan && has_ipv6()) => Ipv6Addr::UNSPECIFIED.into(),
             _ => Ipv4Addr::UNSPECIFIED.into(),
         };
         SocketAddr::new(ip, self.port(part))
     }
 
-    /// Where members reach a part, as it is known now.
+    /// Where members reach a part, as it is known now: on a link without the interface, which is
+    /// for each of them to know.
     ///
     /// # Errors
     /// When nobody knows the host.
     pub fn address(&self, part: Part) -> Outcome<SocketAddr> {
-        resolve(&self.host, self.port(part))
+        match self.host {
+            Site::OnLink { address, .. } => Ok(SocketAddr::from((address, self.port(part)))),
+            Site::Host(_) => resolve(&self.host, self.port(part)),
+        }
     }
 
     /// This host, from itself.
     pub fn near(&self) -> IpAddr {
-        match self.host {
-            Host::Address(ip) if ip.is_loopback() => ip,
+        match self.host.ip() {
+            Some(ip) if ip.is_loopback() => ip,
             _ if self.is_by_ipv6() => Ipv6Addr::LOCALHOST.into(),
             _ => Ipv4Addr::LOCALHOST.into(),
         }
@@ -330,7 +337,8 @@ impl Created {
 
     /// Whether members reach this host by IPv6; by IPv4 if nobody knows yet.
     fn is_by_ipv6(&self) -> bool {
-        resolve(&self.host, self.port).is_ok_and(|address| address.is_ipv6())
+        let is_on_link = matches!(self.host, Site::OnLink { .. });
+        is_on_link || resolve(&self.host, self.port).is_ok_and(|address| address.is_ipv6())
     }
 
     /// Who admits: the working key, with its own membership.

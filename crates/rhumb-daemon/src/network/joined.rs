@@ -6,8 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use rhumb_node::joined::{JoinedNetwork, MEMBER_FILE, NODE_KEY};
-use rhumb_trust::invitation::Host;
+use rhumb_node::joined::{JoinedNetwork, MEMBER_FILE, NODE_KEY, Site};
 use rhumb_wire::{Name, PublishedLabel};
 
 use super::Folder;
@@ -29,7 +28,7 @@ pub struct Joined {
     /// The trust domain that its members are of.
     pub domain: Name,
     /// Where router, RIB and keeper are.
-    pub host: Host,
+    pub host: Site,
     /// The router that carries, and its port.
     pub router: (Name, u16),
     /// The directory, and its port.
@@ -78,7 +77,7 @@ impl Joined {
     }
 
     /// From now on its host is here.
-    pub(super) fn move_to(&mut self, host: Host) -> Outcome {
+    pub(super) fn move_to(&mut self, host: Site) -> Outcome {
         if self.host == host {
             return Ok(());
         }
@@ -139,10 +138,13 @@ impl fmt::Display for Joined {
 /// Where a host is now: of several addresses by IPv4, if it has one, as its parts listen.
 ///
 /// # Errors
-/// When nobody knows it.
-pub fn resolve(host: &Host, port: u16) -> Outcome<SocketAddr> {
-    if let Host::Address(ip) = host {
-        return Ok(SocketAddr::new(*ip, port));
+/// When nobody knows it, or the interface of its link is gone.
+pub fn resolve(host: &Site, port: u16) -> Outcome<SocketAddr> {
+    let gone = |error| {
+        Failure::setup_text(format!("{host} is not reached: {error}; connect that link (ip link)"))
+    };
+    if let Some(address) = host.address(port).map_err(gone)? {
+        return Ok(address);
     }
     let found = host.with_port(port).to_socket_addrs().map(Vec::from_iter);
     let first = |found: &[SocketAddr]| {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use rhumb_channel::{Channel, ChannelError, Credentials, connect, connect_to_anybody};
-use rhumb_trust::invitation::{Host, Invitation, Meeting, Side};
+use rhumb_node::joined::Site;
+use rhumb_trust::invitation::{Invitation, Meeting, Side};
 use rhumb_trust::{Identity, Membership};
 use rhumb_wire::admission::{Admission, Refusal, Welcome};
 use rhumb_wire::{Name, PublishedLabel, Rights, Role};
@@ -41,7 +42,8 @@ pub fn join(
         }
     }
     let there = Joined::all()?;
-    let address = resolve(&invitation.host, invitation.port)?;
+    let host = Site::from(invitation.host.clone());
+    let address = resolve(&host, invitation.port)?;
     let (waiting, identity) = waiting_key(invitation, role)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let asked = runtime.map_err(Failure::operation)?.block_on(async {
@@ -61,7 +63,7 @@ pub fn join(
             return Err(explain(refusal));
         }
     };
-    let place = Place { host: invitation.host.clone(), port: invitation.port, is_lan: false };
+    let place = Place { host, port: invitation.port, is_lan: false };
     settle(place, (&waiting, &identity), keeper, &welcome, called)
 }
 
@@ -154,7 +156,7 @@ async fn claim(
 
 /// Where a keeper was met.
 pub(super) struct Place {
-    pub(super) host: Host,
+    pub(super) host: Site,
     /// Its TCP port.
     pub(super) port: u16,
     /// Whether it was found there by asking on the link.
@@ -295,13 +297,13 @@ pub(super) fn explain(refusal: Refusal) -> Failure {
              network admit` on it; try again"
                 .to_owned()
         }
-        Refusal::Expired => "this code is over; ask for another: rhumb network invite".to_owned(),
-        Refusal::Used => {
         Refusal::Declined => {
             "somebody at that host has said no: nothing was joined. If it is the right network, ask whoever sits \
              there, and then again: rhumb up"
                 .to_owned()
         }
+        Refusal::Expired => "this code is over; ask for another: rhumb network invite".to_owned(),
+        Refusal::Used => {
             "this code was used, by another host or another key; ask for another: rhumb network \
              invite. If nobody you know has used it, tell whoever gave it to you"
                 .to_owned()

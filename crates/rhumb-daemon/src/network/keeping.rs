@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_channel::{Channel, Counters, Credentials, Listener};
 use rhumb_node::discovery::Links;
+use rhumb_node::joined::Site;
 use rhumb_trust::comparison::{Comparison, Opening};
 use rhumb_trust::invitation::{InvitationKey, Meeting, Side};
 use rhumb_wire::admission::{Admission, Offer, Refusal, Welcome};
@@ -34,8 +35,8 @@ use tokio::time::{sleep, timeout};
 
 use super::admitting::Asking;
 use super::created::{Created, Part, give};
-use super::ledger::{Ledger, Member};
 use super::declining;
+use super::ledger::{Ledger, Member};
 use super::removing::tell_removals;
 use super::requests::{Openness, Request, Requests};
 use super::tally::Tally;
@@ -130,8 +131,8 @@ impl Keeper {
             Failure::setup_text(format!("the keeper cannot listen on TCP {address}: {error}"))
         })?;
         let ledger = Arc::new(Ledger::read(&created.folder)?);
-        let (created, door) = (created.clone(), listener.counters());
         declining::forget(&created.folder);
+        let (created, door) = (created.clone(), listener.counters());
         let ledger = Mutex::new((None, ledger));
         let started = clock::now().instant;
         let (tally, requests) = (Tally::default(), Requests::of(openness, started));
@@ -386,10 +387,10 @@ impl Desk {
             if !ticket.is_there() {
                 return refused(Refusal::Busy);
             }
-            let is_member = || Ok::<_, Failure>(self.ledger()?.member(name).is_some());
             if declining::is_declined(&self.created.folder, name, &number) {
                 return refused(Refusal::Declined);
             }
+            let is_member = || Ok::<_, Failure>(self.ledger()?.member(name).is_some());
             if !agreed || !(is_member()? || requests.lets_in(source, clock::now().instant)) {
                 continue;
             }
@@ -486,7 +487,11 @@ impl Desk {
         Ok(Welcome {
             now_s: clock::now().unix_s(),
             network: created.folder.label().clone(),
-            host: created.host.to_string(),
+            host: match &created.host {
+                Site::Host(host) => host.to_string(),
+                // By which interface is the member's to know, who has found it there.
+                Site::OnLink { address, .. } => address.to_string(),
+            },
             label: member.label.clone(),
             router_port: created.port(Part::Router),
             rib_port: created.port(Part::Rib),
@@ -499,9 +504,12 @@ impl Desk {
     }
 }
 
-/// Whoever has an address of IPv6 has 2^64 of them.
+/// Whoever has an address of IPv6 has 2^64 of them. On a link all are in one network, so each stands
+/// for itself there, as those of IPv4 do: whoever takes many of either has as many tries as there
+/// are, which bounds of all together are for.
 fn source_of(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => ip.into(),
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
         ip => ip,
     }
@@ -544,6 +552,15 @@ const FAREWELL: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_of_a_link_are_sources_of_their_own_and_those_of_a_site_are_one() {
+        let source = |text: &str| source_of(format!("[{text}]:1").parse().unwrap());
+        assert_eq!(source("2001:db8::1"), source("2001:db8::2"));
+        assert_ne!(source("fe80::1"), source("fe80::2"));
+        assert_eq!(source("fe80::1%2"), source("fe80::1%3"), "an interface makes none");
+        assert_eq!(source("::ffff:192.0.2.1").to_string(), "192.0.2.1");
+    }
 
     #[tokio::test]
     async fn whoever_holds_many_places_makes_room_and_a_member_has_his_own() {

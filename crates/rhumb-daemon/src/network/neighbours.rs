@@ -11,16 +11,17 @@
 //! compared the number, or have said that they trust whoever is on the link.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_channel::{Channel, Credentials, connect, connect_to_anybody};
 use rhumb_node::discovery::{Answers, ask_around, own_addresses};
+use rhumb_node::joined::Site;
 use rhumb_trust::Identity;
 use rhumb_trust::comparison::{Comparison, Number, Opening, opens};
-use rhumb_trust::invitation::{Host, Meeting};
+use rhumb_trust::invitation::Meeting;
 use rhumb_wire::admission::{Admission, Offer, Refusal, Welcome};
 use rhumb_wire::{Name, PublishedLabel, Role};
 use tokio::task::{JoinSet, spawn_blocking};
@@ -45,7 +46,7 @@ pub struct Around {
     /// Networks that take requests, each once, by their keepers' names.
     pub networks: Vec<Found>,
     /// Where networks are that take members by invitation.
-    pub closed: Vec<IpAddr>,
+    pub closed: Vec<Site>,
     /// Routers of no such network.
     pub routers: Vec<SocketAddr>,
     /// To how many groups and broadcast addresses the question went.
@@ -62,7 +63,7 @@ pub struct Found {
     /// Its keeper, which has proven its name.
     pub keeper: Name,
     /// Where that is.
-    pub address: Ipv4Addr,
+    pub host: Site,
     port: u16,
     channel: Channel,
 }
@@ -109,12 +110,12 @@ impl Asker {
         while let Some(probed) = probes.join_next().await {
             match probed.map_err(Failure::operation)? {
                 (_, Probed::Network(found)) => around.networks.push(*found),
-                (router, Probed::Closed) => around.closed.push(router.ip()),
+                (router, Probed::Closed) => around.closed.extend(Site::of(router)),
                 (router, Probed::Other) => around.routers.push(router),
             }
         }
-        // One that is on two links of this host is one.
-        around.networks.sort_by_key(|it| (it.keeper, it.address));
+        // One that is on two links of this host, or there by IPv4 and IPv6, is one.
+        around.networks.sort_by_key(|it| (it.keeper, it.channel.address));
         around.networks.dedup_by_key(|it| it.keeper);
         let is_own = |it: &Found| own.is_some_and(|own| own.keeper == it.keeper);
         around.networks.retain(|it| !is_own(it));
@@ -123,23 +124,23 @@ impl Asker {
 
     /// What is beside a router. Whoever is there speaks TCP from his address.
     async fn probe(&self, router: SocketAddr) -> Probed {
-        let (IpAddr::V4(address), Some(port)) =
-            (router.ip(), router.port().checked_add(KEEPER_FROM_ROUTER))
-        else {
+        let Some(port) = router.port().checked_add(KEEPER_FROM_ROUTER) else {
             return Probed::Other;
         };
-        self.ask(address, port).await.unwrap_or(Probed::Other)
+        let mut keeper = router;
+        keeper.set_port(port);
+        self.ask(keeper).await.unwrap_or(Probed::Other)
     }
 
-    async fn ask(&self, address: Ipv4Addr, port: u16) -> Outcome<Probed> {
+    async fn ask(&self, keeper: SocketAddr) -> Outcome<Probed> {
+        let (host, port) = (Site::of(keeper).map_err(Failure::operation)?, keeper.port());
         let credentials = Credentials::new(&self.identity).map_err(Failure::operation)?;
-        let keeper = SocketAddr::from((address, port));
         let channel = connect_to_anybody(&credentials, keeper, &AT_MEMBER).await;
         let mut channel = channel.map_err(Failure::operation)?;
         say(&channel, Admission::Ask(self.label.clone())).await?;
         Ok(match hear(&mut channel).await? {
             Admission::Offer(offer) => {
-                let found = Found { offer, keeper: channel.peer, address, port, channel };
+                let found = Found { offer, keeper: channel.peer, host, port, channel };
                 Probed::Network(Box::new(found))
             }
             Admission::Refusal(Refusal::Closed) => Probed::Closed,
@@ -189,7 +190,6 @@ impl Found {
         Ok(comparison.number())
     }
 
-    /// The people here agree: waits for those there.
     /// Why this host is not let in, if that is said before the people here have agreed. May be
     /// dropped and called again.
     pub async fn refusal(&mut self) -> Failure {
@@ -200,6 +200,7 @@ impl Found {
         }
     }
 
+    /// The people here agree: waits for those there.
     ///
     /// # Errors
     /// Why this host is not let in.
@@ -218,8 +219,7 @@ impl Found {
                  written",
             ));
         }
-        let host = Host::Address(self.address.into());
-        let place = Place { host, port: self.port, is_lan: true };
+        let place = Place { host: self.host, port: self.port, is_lan: true };
         Ok(Admitted { asker: asker.clone(), keeper: self.keeper, place, welcome })
     }
 }
@@ -237,32 +237,47 @@ impl Admitted {
     }
 }
 
-/// Finds the host of a link's network that this host is a member of, wherever it is now: whether it
-/// is there. Only the keeper's own name is taken for it.
+/// Finds the host of a link's network that this host is a member of, wherever it is now, and writes
+/// that down: whether it is there.
 ///
 /// # Errors
-/// When what is found cannot be written down.
+/// When the links cannot be asked, or what is found cannot be written down.
 pub async fn find_again(identity: &Identity, joined: &mut Joined) -> Outcome<bool> {
+    match look_for(identity, joined).await? {
+        Some(host) => joined.move_to(host).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// Where the host of a link's network is now, if it is there: only the keeper's own name is taken
+/// for it.
+///
+/// # Errors
+/// When the links cannot be asked.
+pub async fn look_for(identity: &Identity, joined: &Joined) -> Outcome<Option<Site>> {
     let credentials = Credentials::new(identity).map_err(Failure::operation)?;
     let (keeper, port) = joined.keeper;
-    let is_there = async |ip: IpAddr| {
-        let address = SocketAddr::new(ip, port);
+    let is_there = async |mut address: SocketAddr| {
+        address.set_port(port);
         let connected = connect(&credentials, address, keeper, &AT_MEMBER);
         matches!(timeout(PROBE_WITHIN, connected).await, Ok(Ok(_)))
     };
-    if let Host::Address(ip) = joined.host
-        && is_there(ip).await
+    // The interface of a link may be gone, or called otherwise now.
+    if let Ok(Some(address)) = joined.host.address(port)
+        && is_there(address).await
     {
-        return Ok(true);
+        return Ok(Some(joined.host.clone()));
     }
-    let around = ask_the_links().await?;
-    for router in others(around.routers, None).into_iter().filter(SocketAddr::is_ipv4) {
-        if is_there(router.ip()).await {
-            joined.move_to(Host::Address(router.ip()))?;
-            return Ok(true);
+    let mut around = ask_the_links().await?;
+    around.routers.sort();
+    for router in others(around.routers, None) {
+        if is_there(router).await
+            && let Ok(host) = Site::of(router)
+        {
+            return Ok(Some(host));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 async fn ask_the_links() -> Outcome<Answers> {
@@ -274,9 +289,10 @@ async fn ask_the_links() -> Outcome<Answers> {
 fn others(routers: Vec<SocketAddr>, own: Option<&Created>) -> Vec<SocketAddr> {
     let port = own.map(|own| own.port(Part::Router));
     let addresses = own_addresses().unwrap_or_default();
-    let is_own = |it: &SocketAddr| match it.ip() {
-        IpAddr::V4(ip) => addresses.contains(&ip) && port == Some(it.port()),
-        IpAddr::V6(_) => false,
+    let is_own = |it: &SocketAddr| {
+        let mut address = *it;
+        address.set_port(0);
+        addresses.contains(&address) && port == Some(it.port())
     };
     routers.into_iter().filter(|it| !is_own(it)).collect()
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
+use rhumb_node::joined::Site;
 use rhumb_trust::invitation::Host;
 use rhumb_wire::Name;
 
@@ -41,7 +42,7 @@ pub(super) fn joined_router(
     port: u16,
 ) -> Outcome<Part> {
     let rib = joined.rib()?;
-    let locator = host.map(|host| resolve(host, port)).transpose()?;
+    let locator = host.map(|host| resolve(&Site::from(host.clone()), port)).transpose()?;
     let ip = match locator.map(|it| it.ip()) {
         Some(ip) if ip.is_loopback() => ip,
         _ if rib.address.is_ipv6() => Ipv6Addr::UNSPECIFIED.into(),

@@ -10,7 +10,6 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
-use if_addrs::IfAddr;
 use rhumb_io::poll::{Interest, poll};
 use rhumb_wire::discovery::{Discovery, Nonce};
 
@@ -64,20 +63,6 @@ pub fn ask_around(within: Duration) -> io::Result<Answers> {
         poll(&readable, Some(next.saturating_sub(begin.elapsed())))?;
         asking().for_each(|it| it.hear(Nonce(nonce), &mut answers.routers));
     }
-}
-
-/// The IPv4 addresses that this host has on links where others can be.
-///
-/// # Errors
-/// When the system does not tell.
-pub fn own_addresses() -> io::Result<Vec<Ipv4Addr>> {
-    let links = Links::read(Ipv4Addr::UNSPECIFIED.into())?;
-    let all = if_addrs::get_if_addrs()?;
-    let own = all.iter().filter_map(|it| match &it.addr {
-        IfAddr::V4(v4) if it.is_oper_up() => Some(v4.ip),
-        _ => None,
-    });
-    Ok(own.filter(|ip| links.contains(&SocketAddr::from((*ip, 1)))).collect())
 }
 
 /// A socket of one family.

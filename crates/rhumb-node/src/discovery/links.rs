@@ -107,6 +107,11 @@ impl Links {
         }
     }
 
+    /// Whether there is a link by IPv6.
+    pub fn has_ipv6(&self) -> bool {
+        !self.interfaces.is_empty()
+    }
+
     /// The interfaces of the IPv6 links.
     pub(super) fn interfaces(&self) -> &[u32] {
         &self.interfaces

@@ -5,23 +5,27 @@
 //! one has the name, and would end this host's own node.
 
 use std::fs;
+use std::net::SocketAddr;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel};
 
 use super::{Fault, FaultKind};
-use crate::Remote;
-use crate::joined::{JoinedNetwork, MEMBER_FILE, NODE_KEY, ROUTER_ROLE, data_folder, networks_in};
+use crate::joined::{
+    JoinedNetwork, MEMBER_FILE, NODE_KEY, ROUTER_ROLE, Site, data_folder, networks_in,
+};
+use crate::{Remote, RouterChoice};
 
 /// How a network is joined from this host.
 #[derive(Debug, Clone)]
 pub struct Entrance {
     /// This host's key in it; its membership lies beside it.
     pub key: PathBuf,
-    host: Host,
+    host: Site,
+    /// Whether its host is found on the link, at whatever address it is now.
+    is_lan: bool,
     router: (Name, u16),
 }
 
@@ -69,30 +73,42 @@ impl Entrance {
                 folder.display()
             )));
         }
-        Ok(Self { key: folder.join(NODE_KEY), host: network.host, router: network.router })
+        let JoinedNetwork { host, is_lan, router, .. } = network;
+        Ok(Self { key: folder.join(NODE_KEY), host, is_lan, router })
     }
 
-    /// The router, where it is now: it has to prove its name.
+    /// How the router is found, as `rhumb up` does: it has to prove its name. That of a link's
+    /// network is looked for on the link first, wherever it was before.
     ///
     /// # Errors
     /// When nobody knows its host.
-    pub async fn router(&self) -> Result<Remote, Fault> {
+    pub async fn router(&self) -> Result<RouterChoice, Fault> {
         let (name, port) = self.router;
+        let router = self.address(port).await.map(|it| Remote { address: it, name: Some(name) });
+        Ok(match self.is_lan {
+            true => {
+                RouterChoice::Discovered { roots: Vec::from_iter(router.ok()), only: vec![name] }
+            }
+            false => RouterChoice::Fixed(router?),
+        })
+    }
+
+    /// Where its host was last, or is by what the resolver says.
+    async fn address(&self, port: u16) -> Result<SocketAddr, Fault> {
         let unknown = |why: &dyn std::fmt::Display| {
             let host = &self.host;
             Fault::new(FaultKind::Unreachable, format!("cannot find the host `{host}`: {why}"))
         };
-        let found = match &self.host {
-            Host::Address(ip) => vec![(*ip, port).into()],
-            host => tokio::net::lookup_host(host.with_port(port))
+        let found = match self.host.address(port).map_err(|error| unknown(&error))? {
+            Some(address) => vec![address],
+            None => tokio::net::lookup_host(self.host.with_port(port))
                 .await
                 .map_err(|error| unknown(&error))?
-                .collect::<Vec<std::net::SocketAddr>>(),
+                .collect::<Vec<SocketAddr>>(),
         };
         // As the network's own parts listen: by IPv4, if there is that.
         let address = found.iter().find(|it| it.is_ipv4()).or_else(|| found.first());
-        let address = *address.ok_or_else(|| unknown(&"it has no address"))?;
-        Ok(Remote { address, name: Some(name) })
+        address.copied().ok_or_else(|| unknown(&"it has no address"))
     }
 }
 
@@ -213,13 +229,17 @@ mod tests {
         }
 
         fn add(&self, label: &str, role: &str) -> PathBuf {
+            self.add_at(label, role, "192.0.2.1", false)
+        }
+
+        fn add_at(&self, label: &str, role: &str, host: &str, is_lan: bool) -> PathBuf {
             let part = |byte| (Name([byte; 32]), 7460);
             let network = JoinedNetwork {
                 label: "me".parse().unwrap(),
                 role: role.to_owned(),
                 domain: Name([9; 32]),
-                host: Host::parse("192.0.2.1").unwrap(),
-                is_lan: false,
+                host: Site::parse(host).unwrap(),
+                is_lan,
                 router: part(1),
                 rib: part(2),
                 keeper: part(3),
@@ -252,14 +272,29 @@ mod tests {
         fs::create_dir_all(networks.0.join("empty")).unwrap();
         let found = networks.find(None).unwrap();
         assert_eq!(found.key, networks.0.join("home/node.key"));
-        let router = found.router().await.unwrap();
-        assert_eq!(
-            (router.name, router.address.to_string()),
-            (Some(Name([1; 32])), "192.0.2.1:7460".into())
-        );
+        let name = Name([1; 32]);
+        let router = Remote { address: "192.0.2.1:7460".parse().unwrap(), name: Some(name) };
+        assert_eq!(found.router().await.unwrap(), RouterChoice::Fixed(router));
         networks.add("work", "keeper");
         assert!(networks.find(None).unwrap_err().text.contains("[\"home\", \"work\"]"));
         assert_eq!(networks.find(Some("work")).unwrap().key, networks.0.join("work/node.key"));
+    }
+
+    #[tokio::test]
+    async fn the_router_of_a_links_network_is_looked_for_there_by_its_name() {
+        let networks = Networks::new("lan-entrance");
+        networks.add_at("den", "member", "192.0.2.1", true);
+        networks.add_at("attic", "member", "fe80::1%no-such", true);
+        networks.add_at("work", "member", "fe80::1%no-such", false);
+        let (only, name) = (vec![Name([1; 32])], Some(Name([1; 32])));
+        let roots = vec![Remote { address: "192.0.2.1:7460".parse().unwrap(), name }];
+        let router = networks.find(Some("den")).unwrap().router().await.unwrap();
+        assert_eq!(router, RouterChoice::Discovered { roots, only: only.clone() });
+        // An interface that is gone is no reason not to look.
+        let router = networks.find(Some("attic")).unwrap().router().await.unwrap();
+        assert_eq!(router, RouterChoice::Discovered { roots: Vec::new(), only });
+        let fault = networks.find(Some("work")).unwrap().router().await.unwrap_err();
+        assert!(fault.text.contains("no-such"), "{fault}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::json;
 pub(super) fn run(arguments: &NetworkCreateArguments, form: Form) -> Outcome {
     let making = Making {
         label: arguments.label.clone(),
-        host: arguments.address.clone(),
+        host: arguments.address.clone().into(),
         port: arguments.port,
         own: arguments.own.clone(),
         is_lan: false,

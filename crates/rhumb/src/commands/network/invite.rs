@@ -9,9 +9,10 @@ use qrcode::{EcLevel, QrCode};
 use rhumb_daemon::cli::InviteArguments;
 use rhumb_daemon::clock::{self, date_and_time, span};
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::network::{Ledger, Part, Rank};
+use rhumb_daemon::network::{Created, Ledger, Part, Rank};
 use rhumb_daemon::output::Form;
-use rhumb_trust::invitation::Invitation;
+use rhumb_node::joined::Site;
+use rhumb_trust::invitation::{Host, Invitation};
 use rhumb_wire::PublishedLabel;
 use serde::Serialize;
 use serde_json::json;
@@ -20,7 +21,7 @@ use zeroize::Zeroizing;
 pub(super) fn run(arguments: &InviteArguments, form: Form) -> Outcome {
     let created = super::kept_here(arguments.network.as_ref())?;
     let (label, rank) = (&arguments.label, arguments.role);
-    let invitation = Invitation::generate(created.host.clone(), created.port(Part::Keeper));
+    let invitation = Invitation::generate(host_of(&created)?, created.port(Part::Keeper));
     let invitation = invitation.map_err(Failure::operation)?;
     let now_s = clock::now().unix_s();
     let not_after_s = now_s + arguments.expires.as_secs();
@@ -37,6 +38,18 @@ pub(super) fn run(arguments: &InviteArguments, form: Form) -> Outcome {
         shows_picture: std::io::stdout().is_terminal(),
     });
     Ok(())
+}
+
+/// Where whoever has the code finds the keeper.
+fn host_of(created: &Created) -> Outcome<Host> {
+    match &created.host {
+        Site::Host(host) => Ok(host.clone()),
+        Site::OnLink { .. } => Err(Failure::setup_text(format!(
+            "this host is at {}, which holds on that link alone, and a code is for hosts elsewhere: on hosts of the \
+             link, rhumb up; for others give this host an address that they reach, and start rhumb up again",
+            created.host
+        ))),
+    }
 }
 
 struct Report {

@@ -27,7 +27,6 @@ use rhumb_daemon::network::running::{Parts, Passed};
 use rhumb_daemon::network::{Created, Joined, Ledger, Making, Openness, address_on_link};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::supervisor;
-use rhumb_trust::invitation::Host;
 use rhumb_wire::{Name, PublishedLabel, Role};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -53,10 +52,10 @@ struct Seen {
     changed_at: Option<Instant>,
     members: HashSet<Name>,
     /// Whom people have chosen, and who has to agree, too.
+    chosen: Option<Asking>,
     /// Whom people say no to, and the numbers of those who have been told so.
     refused: Option<Asking>,
     told_no: HashSet<String>,
-    chosen: Option<Asking>,
     /// Keepers of networks that were seen once.
     met: HashSet<Name>,
     /// Keepers of networks that are not joined, and were told of.
@@ -177,7 +176,7 @@ impl Lan<'_> {
                  right one: run `rhumb up` in a terminal, give --trust-lan to take it unseen, or join by a code: rhumb \
                  join CODE",
                 found.offer.network,
-                found.address,
+                found.host,
                 found.fingerprint()
             )));
         }
@@ -214,7 +213,7 @@ impl Lan<'_> {
             )));
         }
         match address_on_link() {
-            Ok(address) => created.move_to(Host::Address(address.into()))?,
+            Ok(address) => created.move_to(address)?,
             Err(failure) => self.form.say(&format!("nobody finds this host now: {failure}")),
         }
         let open = self.arguments.trust_lan.then_some(OPEN_FOR);
@@ -289,8 +288,8 @@ impl Lan<'_> {
                 seen.choose(&line, Instant::now(), self.form);
             }
             // It is being started again, and is asked later.
-            seen.refuse(created, self.form);
             let Ok(told) = told else { continue };
+            seen.refuse(created, self.form);
             seen.tell_asking(told.asking, Instant::now(), self.form);
             seen.tell_closed(told.open_for_s.is_some(), self.form);
             seen.let_in(created)?;
@@ -367,9 +366,9 @@ impl Seen {
             asking: Vec::new(),
             changed_at: None,
             members: ledger.members().iter().map(|it| it.name).collect(),
+            chosen: None,
             refused: None,
             told_no: HashSet::new(),
-            chosen: None,
             met: HashSet::new(),
             others: HashSet::new(),
             is_open,
@@ -485,7 +484,7 @@ impl Seen {
 
 fn several(networks: &[Found]) -> Failure {
     let each = |it: &Found| {
-        format!("{} at {} (fingerprint {})", it.offer.network, it.address, it.fingerprint())
+        format!("{} at {} (fingerprint {})", it.offer.network, it.host, it.fingerprint())
     };
     let all: Vec<String> = networks.iter().map(each).collect();
     Failure::setup_text(format!(
@@ -545,9 +544,9 @@ mod tests {
             asking: Vec::new(),
             changed_at: None,
             members: HashSet::new(),
+            chosen: None,
             refused: None,
             told_no: HashSet::new(),
-            chosen: None,
             met: HashSet::new(),
             others: HashSet::new(),
             is_open: false,
@@ -560,8 +559,8 @@ mod tests {
         let mut seen = seen();
         let form = Form::Json;
         let chosen = |seen: &mut Seen, line: &str, at: Duration| {
-            seen.refused = None;
             seen.choose(line, now + at, form);
+            seen.refused = None;
             seen.chosen.take().map(|it| it.name)
         };
         let (soon, later) = (READ_WITHIN / 2, READ_WITHIN * 3);
@@ -582,6 +581,7 @@ mod tests {
         seen.tell_asking(vec![asking(2, "222 222"), asking(3, "222 222")], now, form);
         assert_eq!(chosen(&mut seen, "222 222", later), None, "of two nobody knows which");
     }
+
     #[test]
     fn a_no_is_for_what_has_been_read_and_takes_a_yes_back() {
         let (now, form) = (Instant::now(), Form::Json);
@@ -614,7 +614,6 @@ mod tests {
         seen.tell_asking(vec![asking(4, "444 444")], now, form);
         assert_eq!(refused(&mut seen, "", later), None);
     }
-
 
     #[test]
     fn a_hosts_name_gives_a_label_whatever_it_is() {

@@ -41,7 +41,7 @@ impl Told {
         Self::Compare {
             network: found.offer.network.clone(),
             fingerprint: found.fingerprint(),
-            host: found.address.to_string(),
+            host: found.host.to_string(),
             number,
         }
     }
@@ -50,7 +50,7 @@ impl Told {
         Self::Another {
             network: found.offer.network.clone(),
             fingerprint: found.fingerprint(),
-            host: found.address.to_string(),
+            host: found.host.to_string(),
         }
     }
 
