@@ -3,7 +3,7 @@
 //!
 //! 1. What lies here: the file of settings, keys with memberships, the book of names.
 //! 2. What runs here: daemons that answer this user, and who has the ports.
-//! 3. What is elsewhere, for each network and for the file: keeper, clock, router, the way there,
+//! 3. What is elsewhere, for each network and for the file: the host of a link's network, keeper, clock, router, the way there,
 //!    RIB, and whether this name is let in. A look whose ground is missing says so.
 //!
 //! INVARIANT: no name is taken from a process that has it. A router or RIB has one session with a
@@ -17,6 +17,7 @@ mod directory;
 mod files;
 mod findings;
 mod keeper;
+mod link;
 mod ports;
 mod router;
 mod subjects;

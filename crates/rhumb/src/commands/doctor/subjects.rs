@@ -13,7 +13,7 @@ use rhumb_trust::Identity;
 use rhumb_wire::Role;
 
 use super::findings::{Findings, Look};
-use super::{files, within};
+use super::{files, link, within};
 
 /// What belongs together.
 pub(super) struct Subject {
@@ -174,7 +174,7 @@ fn of_network(
     if let Ok(Some(created)) = Created::find(folder) {
         parts_of(&created, findings);
     }
-    let joined = match Joined::find(folder) {
+    let mut joined = match Joined::find(folder) {
         Ok(joined) => joined?,
         Err(failure) => {
             findings.problem(&network, failure, "");
@@ -187,6 +187,9 @@ fn of_network(
     let identity = files::key(&of, (&joined.key(), role), true, findings);
     let mut settings = settings.clone();
     settings.key = Some(joined.key());
+    if let Some(identity) = identity.as_ref().filter(|_| joined.is_lan) {
+        link::look(&mut joined, identity, findings);
+    }
     let (routers, ribs) = remotes(&joined, findings);
     let lacks_key = identity.is_none();
     let joined = Some(joined);
