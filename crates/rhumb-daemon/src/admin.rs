@@ -1,8 +1,10 @@
-//! Where a daemon tells how it is: a Unix socket, which its own user and root alone may ask; or a
-//! loopback address, which answers every program on this machine.
+//! Where a daemon tells how it is: a Unix socket, which its own user and root alone may ask; one
+//! for readers, whom the group of its folder may ask, too; or a loopback address, which answers
+//! every program on this machine.
 //!
 //! The usual place of sockets is a folder that only its owner can enter: `$XDG_RUNTIME_DIR/rhumb`,
-//! `/run/rhumb` of root, or else one of the user's own among temporary files.
+//! `/run/rhumb` of root, or else one of the user's own among temporary files. Those for readers are
+//! in folders below `/run/rhumb-status`, if this host has any.
 //!
 //! Whoever asks waits no longer than it said, and takes no more than a bound, whatever answers: one
 //! that hangs, drips its answer or never ends it.
@@ -29,15 +31,23 @@ pub enum Admin {
     Address(SocketAddr),
     /// A Unix socket.
     Socket(PathBuf),
+    /// A Unix socket in a folder that a group may enter, all of which may ask how the daemon is.
+    ForReaders(PathBuf),
     /// A Unix socket at the usual place, with a name of the daemon's.
     Usual,
 }
 
 impl Admin {
-    /// `socket`, a path, or a loopback address.
+    /// `socket`, a path, `readers:` and a path, or a loopback address.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == USUAL {
             return Ok(Self::Usual);
+        }
+        if let Some(path) = text.strip_prefix(READERS) {
+            return match path.contains('/') {
+                true => Ok(Self::ForReaders(path.into())),
+                false => Err(format!("`{text}`: give the path of a socket behind `{READERS}`")),
+            };
         }
         if text.contains('/') {
             return Ok(Self::Socket(text.into()));
@@ -67,11 +77,14 @@ impl Admin {
         }
     }
 
-    /// Who is to be asked when nothing was said: the one
-    /// daemon that has a socket at the usual place.
+    /// Who is to be asked when nothing was said: the one daemon that has a socket at the usual
+    /// place, or else the one that this user may ask as a reader.
     pub(crate) fn find() -> Outcome<Self> {
         let advice = "give --admin, as the RIB or router was started with it";
-        let found = sockets(&usual_folder());
+        let mut found = sockets(&usual_folder());
+        if found.is_empty() {
+            found = folders_for_readers().iter().flat_map(|it| sockets(it)).collect();
+        }
         match &found[..] {
             [one] => Ok(Self::Socket(one.clone())),
             [] => Err(Failure::setup_text(format!(
@@ -88,14 +101,23 @@ impl Admin {
         }
     }
 
-    /// The sockets at the usual place at which a daemon of this user answers.
+    /// The sockets at the usual place, and for readers, at which a daemon answers this user.
     pub fn all() -> Vec<Self> {
-        sockets(&usual_folder()).into_iter().map(Self::Socket).collect()
+        folders().iter().flat_map(|it| sockets(it)).map(Self::Socket).collect()
     }
 
-    /// The sockets that lie at the usual place, whether or not anybody listens: nothing is asked.
+    /// The sockets that lie at the usual place, and for readers, whether or not anybody listens:
+    /// nothing is asked.
     pub fn listed() -> Vec<Self> {
-        listed(&usual_folder()).into_iter().map(Self::Socket).collect()
+        folders().iter().flat_map(|it| listed(it)).map(Self::Socket).collect()
+    }
+
+    /// The endpoint as whoever asks it calls it.
+    pub fn asked(self) -> Self {
+        match self {
+            Self::ForReaders(path) => Self::Socket(path),
+            other => other,
+        }
     }
 
     /// Sends a request and returns all of the answer, if it is there within `deadline`.
@@ -107,7 +129,9 @@ impl Admin {
                 stream.set_write_timeout(Some(deadline))?;
                 all_of(request(stream, path, &address.to_string())?, until)
             }
-            Self::Socket(socket) => all_of(request_of_socket(socket, path, deadline)?, until),
+            Self::Socket(socket) | Self::ForReaders(socket) => {
+                all_of(request_of_socket(socket, path, deadline)?, until)
+            }
             Self::Usual => match Self::find() {
                 Ok(found) => found.ask(path, deadline),
                 Err(failure) => Err(io::Error::other(failure.to_string())),
@@ -230,6 +254,7 @@ impl fmt::Display for Admin {
         match self {
             Self::Address(address) => address.fmt(f),
             Self::Socket(path) => path.display().fmt(f),
+            Self::ForReaders(path) => write!(f, "{READERS}{}", path.display()),
             Self::Usual => f.write_str(USUAL),
         }
     }
@@ -254,6 +279,30 @@ pub(crate) fn is_own(stream: &tokio::net::UnixStream) -> bool {
 /// The user that this process runs as.
 pub(crate) fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Whether a folder is one for readers: made by its owner, who is this process's user or root, for
+/// a group that may look into it and change nothing there; others are shut out.
+pub(crate) fn is_for_readers(folder: &Path) -> bool {
+    std::fs::symlink_metadata(folder).is_ok_and(|found| {
+        let is_owned = [own_user(), ROOT].contains(&found.uid());
+        found.is_dir() && is_owned && found.mode() & 0o027 == 0
+    })
+}
+
+/// Where daemons have their sockets whom this user may ask.
+fn folders() -> Vec<PathBuf> {
+    let mut folders = vec![usual_folder()];
+    folders.extend(folders_for_readers());
+    folders
+}
+
+/// Those for readers, whether or not this user is one.
+fn folders_for_readers() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(FOR_READERS).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    folders.sort_unstable();
+    folders
 }
 
 fn usual_folder() -> PathBuf {
@@ -313,6 +362,10 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
 
 /// What stands for the usual place, in options and files.
 pub(crate) const USUAL: &str = "socket";
+/// Behind it is the path of a socket for readers, in options and files.
+const READERS: &str = "readers:";
+/// Folders for readers, which root alone makes there.
+const FOR_READERS: &str = "/run/rhumb-status";
 /// Its user.
 const ROOT: u32 = 0;
 const FOLDER: &str = "rhumb";
@@ -363,6 +416,22 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_for_readers_is_closed_to_others_and_changed_by_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let is_one = |mode| {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(folder.path(), mode).unwrap();
+            is_for_readers(folder.path())
+        };
+        assert!(is_one(0o750) && is_one(0o710) && is_one(0o700));
+        assert!(!is_one(0o755) && !is_one(0o770) && !is_one(0o751));
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert!(!is_for_readers(&folder.path().join("file")));
+        assert!(!is_for_readers(&folder.path().join("gone")));
+    }
+
+    #[test]
     fn an_endpoint_is_a_word_a_path_or_a_loopback_address() {
         assert_eq!(Admin::parse("socket"), Ok(Admin::Usual));
         assert_eq!(Admin::parse("./x"), Ok(Admin::Socket("./x".into())));
@@ -371,7 +440,10 @@ mod tests {
         let open = Admin::parse("192.0.2.1:9").unwrap();
         assert!(open.check().unwrap_err().to_string().contains("loopback"));
         assert!(Admin::parse("here").unwrap_err().contains("a path with a `/`"));
-        for text in ["socket", "/run/x.sock", "[::1]:9"] {
+        assert!(Admin::parse("readers:x").unwrap_err().contains("the path of a socket"));
+        let readers = Admin::parse("readers:/run/r/x.sock").unwrap();
+        assert_eq!(readers.asked(), Admin::Socket("/run/r/x.sock".into()));
+        for text in ["socket", "/run/x.sock", "[::1]:9", "readers:/run/r/x.sock"] {
             assert_eq!(Admin::parse(text).unwrap().to_string(), text);
         }
     }

@@ -354,8 +354,9 @@ pub struct RibArguments {
     #[command(flatten)]
     pub(crate) access: AccessArguments,
     /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
-    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
-    /// every user; port 0 picks one [default: off]
+    /// ask (`--admin` alone, or with a path), on one that the group of its folder may ask, too
+    /// (`readers:PATH`), or on a loopback address, which answers every user; port 0 picks one
+    /// [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
 }
@@ -438,8 +439,9 @@ pub struct RouterArguments {
     #[arg(long, value_name = "USER")]
     pub(crate) run_as: Option<String>,
     /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
-    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
-    /// every user; port 0 picks one [default: off]
+    /// ask (`--admin` alone, or with a path), on one that the group of its folder may ask, too
+    /// (`readers:PATH`), or on a loopback address, which answers every user; port 0 picks one
+    /// [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
 }
@@ -584,8 +586,9 @@ pub struct ReceiveArguments {
     #[arg(long, value_name = "FILE")]
     pub serve: Vec<PathBuf>,
     /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
-    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
-    /// every user; port 0 picks one [default: off]
+    /// ask (`--admin` alone, or with a path), on one that the group of its folder may ask, too
+    /// (`readers:PATH`), or on a loopback address, which answers every user; port 0 picks one
+    /// [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
     /// The node that receives.

@@ -416,7 +416,8 @@ impl ConfigFile {
         let raw = &self.raw;
         let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
         let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());
-        self.admin(None, admin.or(others).or(raw.receive.admin.as_ref()))
+        let admin = self.admin(None, admin.or(others).or(raw.receive.admin.as_ref()))?;
+        Ok(admin.map(Admin::asked))
     }
 
     /// Settings of every command that joins as a node.

@@ -29,7 +29,7 @@ pub fn of(admin: Option<Admin>, file: &ConfigFile) -> Outcome<Value> {
 pub fn endpoint(admin: Option<Admin>, file: &ConfigFile) -> Outcome<Admin> {
     match admin {
         Some(Admin::Usual) => Admin::find(),
-        Some(admin) => Ok(admin),
+        Some(admin) => Ok(admin.asked()),
         None => match file.any_admin()? {
             Some(admin) => Ok(admin),
             None => Admin::find(),

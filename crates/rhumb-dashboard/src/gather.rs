@@ -96,7 +96,9 @@ async fn ask(admin: &Admin) -> io::Result<Value> {
         Admin::Address(address) => {
             exchange(TcpStream::connect(address).await?, &address.to_string()).await?
         }
-        Admin::Socket(path) => exchange(UnixStream::connect(path).await?, "localhost").await?,
+        Admin::Socket(path) | Admin::ForReaders(path) => {
+            exchange(UnixStream::connect(path).await?, "localhost").await?
+        }
         Admin::Usual => return Err(io::Error::other("it has no path")),
     };
     // A long one takes a while to read.

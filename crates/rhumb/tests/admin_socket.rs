@@ -1,5 +1,5 @@
-//! The admin endpoint on a Unix socket: its own user and root may ask, nobody
-//! else, and `rhumb status` finds it by itself.
+//! The admin endpoint on a Unix socket: its own user and root may ask, nobody else, and `rhumb
+//! status` finds it by itself; one for readers tells a group how the daemon is, and nothing else.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -85,6 +85,88 @@ fn a_path_that_is_taken_is_left_alone() {
     let (code, errors) = start_rib(&place, &[]).end_by_itself();
     assert!(code == 2 && errors.contains("not this user's alone"), "{errors}");
 }
+
+/// A command of the binary as a user who has this group besides; nothing where this process may not
+/// become one.
+fn as_reader(place: &Place, group: u32, arguments: &[&str]) -> Option<Run> {
+    let binary = place.path("rhumb");
+    if !binary.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_rhumb"), &binary).unwrap();
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&binary, everybody).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", &format!("--groups={group}")]).arg(&binary);
+    let output = command.args(arguments).current_dir(place.folder()).output().ok()?;
+    let run = Run::of(output);
+    (!run.errors.contains("setpriv")).then_some(run)
+}
+
+#[test]
+fn readers_see_how_a_daemon_is_and_get_nothing_else() {
+    const READERS: u32 = 64321;
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let folder = place.path("readers");
+    let set = |mode| {
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir(&folder).unwrap();
+    // One that the group writes to, or that others enter, is none.
+    for mode in [0o770, 0o755] {
+        set(mode);
+        let (code, errors) = start_rib(&place, &["readers:readers/rib.sock"]).end_by_itself();
+        assert!(code == 2 && errors.contains("install -d -m 0750"), "{errors}");
+    }
+    set(0o750);
+    if std::os::unix::fs::chown(&folder, None, Some(READERS)).is_err() {
+        println!("skipped: giving a folder to a group needs root");
+        return;
+    }
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.folder(), everybody).unwrap();
+    let mut rib = start_rib(&place, &["readers:readers/rib.sock"]);
+    let socket = rib.next_object()["admin"].as_str().unwrap().to_owned();
+    assert_eq!(socket, folder.join("rib.sock").display().to_string());
+    let ask = ["status", "--admin", "readers/rib.sock"];
+    let Some(run) = as_reader(&place, READERS, &ask) else {
+        println!("skipped: becoming another user needs root and setpriv");
+        return;
+    };
+    assert!(run.output.starts_with("rib "), "{}", run.errors);
+    assert_ne!(as_reader(&place, READERS + 1, &ask).unwrap().code, 0, "another group's");
+    let backup = ["rib", "backup", "/dev/shm/no-copy-for-readers", "--admin", "readers/rib.sock"];
+    let run = as_reader(&place, READERS, &backup).unwrap();
+    assert!(run.code != 0 && run.errors.contains("to its own user and root"), "{}", run.errors);
+    // Whoever holds connections keeps nobody but readers from asking.
+    place.write("hold.pl", HOLD);
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", &format!("--groups={READERS}")]);
+    command.args(["perl", "hold.pl"]).current_dir(place.folder());
+    let mut holder = Running::spawn(command);
+    assert_eq!(holder.next_line(), "held");
+    assert!(status(&place, &ask[1..]).output.starts_with("rib "));
+    // It is opened by mistake: others who come in then are told nothing.
+    set(0o755);
+    as_reader(&place, READERS + 1, &ask).unwrap().is_refused_with(&["own user and root only"]);
+    assert!(status(&place, &ask[1..]).output.starts_with("rib "));
+}
+
+/// Begins many requests, and finishes none.
+const HOLD: &str = "
+use Socket;
+$SIG{PIPE} = 'IGNORE';
+$| = 1;
+my @all;
+for (1..40) {
+    socket(my $one, AF_UNIX, SOCK_STREAM, 0) or die;
+    connect($one, sockaddr_un('readers/rib.sock')) or die;
+    syswrite($one, 'GET');
+    push @all, $one;
+}
+print \"held\\n\";
+<STDIN>;
+";
 
 /// The mode of the file may be changed by mistake; who asks is looked at all the same.
 #[test]

@@ -51,7 +51,7 @@ pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
 
 /// What of the services can be tried here.
 fn services(host: &Host) -> Outcome {
-    for program in ["unshare", "setpriv", "prlimit", "ip", "systemd-analyze"] {
+    for program in ["unshare", "setpriv", "prlimit", "ip", "curl", "systemd-analyze"] {
         if !process::is_installed(program) {
             return Outcome::skipped(format!("package: services: without `{program}`"));
         }
@@ -224,16 +224,18 @@ impl Drop for Host {
 const USERS: &str = "root:x:0:0::/root:/bin/sh\nman:x:6:12::/var/cache/man:/usr/sbin/nologin\n";
 const GROUPS: &str = "root:x:0:\nman:x:12:\n";
 const SETTING: &str = "etc/rhumb/rib.toml";
-const USERS_MADE: [&str; 7] = [
+const USERS_MADE: [&str; 9] = [
     "rhumb-rib",
     "rhumb-router",
     "rhumb-waypoint",
     "rhumb-keyserver",
     "rhumb-exchange",
     "rhumb-member",
+    "rhumb-stamp",
+    "rhumb-dashboard",
     "rhumb",
 ];
-const UNITS: [&str; 11] = [
+const UNITS: [&str; 13] = [
     "rhumb-rib.service",
     "rhumb-router.service",
     EXOTIC,
@@ -245,13 +247,16 @@ const UNITS: [&str; 11] = [
     "rhumb-exchange@one.service",
     "rhumb-exchange@two.service",
     "rhumb-member.service",
+    "rhumb-stamp.service",
+    "rhumb-dashboard.service",
 ];
 /// In tenths: "OK" begins at 2.0 and below.
 const MOST_EXPOSED: &str = "--threshold=20";
 /// Sockets of AF_XDP are of a family that is not among the usual ones, which alone counts 0.3.
 const EXOTIC: &str = "rhumb-router-xdp.service";
 const MOST_OF_EXOTIC: &str = "--threshold=21";
-const EXPECTED: [&str; 14] = [
+const EXPECTED: [&str; 15] = [
+    "etc/default/rhumb-dashboard",
     "etc/rhumb/router.toml",
     "etc/rhumb/exchange-two.toml",
     "usr/bin/rhumb",

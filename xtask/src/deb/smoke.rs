@@ -3,9 +3,10 @@
 //! survives `systemctl reload` and tells of that, ends well, and calls nothing of the system that
 //! its sandbox refuses.
 //!
-//! Flow: 1. a RIB, and a router by sockets and by AF_XDP, with keys made as their settings say; 2.
-//! a network, and this host as its first member, without and with a network device; 3. a key
-//! server and a waypoint; 4. both servers of an exchange, and a member.
+//! Flow: 1. a RIB, and a router by sockets and by AF_XDP, with keys made as their settings say,
+//! and a dashboard, which sees how they are and gets nothing else of them; 2. a network, and this
+//! host as its first member, without and with a network device; 3. a key server, a waypoint and a
+//! stamper; 4. both servers of an exchange, and a member.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -32,13 +33,47 @@ pub(super) fn run(inside: &Inside) -> Result<(), String> {
     let settings = format!("rib = [\"{name}@127.0.0.1:7461\"]\nlocator = \"127.0.0.1:7460\"\n");
     let mut add = inside.command("sh");
     said(add.args(["-ec", "printf %s \"$1\" >>/etc/rhumb/router.toml", "sh", &settings]))?;
-    Service::start(inside, "rhumb-router.service", "@")?.end()?;
+    let router = Service::start(inside, "rhumb-router.service", "@")?;
+    dashboard(inside)?;
+    router.end()?;
     said(inside.command("sh").args(["-ec", LINKS]))?;
     Service::start(inside, "rhumb-router-xdp.service", "left by ")?.end()?;
     rib.end()?;
     network(inside)?;
     waypoint(inside)?;
     exchange(inside)
+}
+
+/// The dashboard sees how RIB and router are, as whoever is in its group does. It is given no copy
+/// of what the RIB stores; nobody else, another daemon's user above all, sees anything.
+fn dashboard(inside: &Inside) -> Result<(), String> {
+    said(inside.command("sh").args(["-ec", DASHBOARD_FILES]))?;
+    let service = Service::start(inside, "rhumb-dashboard.service", "dashboard ready")?;
+    let since = Instant::now();
+    loop {
+        let told = said(inside.command("sh").args(["-ec", LOOK_AT_DASHBOARD]))?;
+        let roles = [r#""role":"rib""#, r#""role":"router""#];
+        if roles.iter().all(|role| told.contains(role)) {
+            break;
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(format!("the dashboard does not see RIB and router: {told}"));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let socket = "/run/rhumb-status/rib/rib.sock";
+    let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let status = words(&["rhumb", "status", "--admin", socket]);
+    said(&mut as_user(inside, &service.unit, &status))?;
+    let backup = words(&["rhumb", "rib", "backup", "/run/rhumb-dashboard/copy", "--admin", socket]);
+    if said(&mut as_user(inside, &service.unit, &backup)).is_ok() {
+        return Err("a reader of status is given a copy of a RIB".to_owned());
+    }
+    let other = Unit::read(inside, "rhumb-router.service")?;
+    if said(&mut as_user(inside, &other, &status)).is_ok() {
+        return Err("a router's user may ask the RIB how it is".to_owned());
+    }
+    service.end()
 }
 
 /// A network of this host's, and its node.
@@ -60,10 +95,15 @@ fn network(inside: &Inside) -> Result<(), String> {
     network.end()
 }
 
-/// A waypoint and the key server of its keys.
+/// A waypoint, the key server of its keys, and who stamps by them.
 fn waypoint(inside: &Inside) -> Result<(), String> {
     said(inside.command("sh").args(["-ec", WAYPOINT_FILES]))?;
-    Service::start(inside, "rhumb-keyserver.service", "keyserver ready")?.end()?;
+    let keys = Service::start(inside, "rhumb-keyserver.service", "keyserver ready")?;
+    // Where there is no such device the sandbox is seen by the other checks alone.
+    if said(inside.command("sh").args(["-ec", "test -c /dev/net/tun"])).is_ok() {
+        Service::start(inside, "rhumb-stamp.service", "stamper ready")?.end()?;
+    }
+    keys.end()?;
     Service::start(inside, "rhumb-waypoint.service", "waypoint ready")?.end()
 }
 
@@ -92,7 +132,11 @@ fn as_user(inside: &Inside, unit: &Unit, words: &[String]) -> Command {
     command.args(["setpriv".to_owned(), format!("--reuid={user}"), format!("--regid={user}")]);
     let rights = rights(&unit.all_words("AmbientCapabilities"));
     let sets = ["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}={rights}"));
-    command.args(["--clear-groups", "--no-new-privs"]).args(sets);
+    command.arg(match unit.value("SupplementaryGroups") {
+        Some(group) => format!("--groups={group}"),
+        None => "--clear-groups".to_owned(),
+    });
+    command.arg("--no-new-privs").args(sets);
     command.args(["env", "--ignore-environment", "PATH=/usr/bin:/bin"]);
     command.arg(format!("--chdir={}", unit.value("WorkingDirectory").unwrap_or("/")));
     command.arg(format!("HOME=/var/lib/{user}"));
@@ -136,6 +180,8 @@ impl<'a> Service<'a> {
         }
         let manager = hear(inside, &unit)?;
         let mut words = unit.words("ExecStart");
+        // Files of options have none before somebody writes some.
+        words.retain(|word| !word.starts_with('$'));
         let mut calls = None;
         if process::is_installed("strace") {
             let file = format!("/run/{}/calls", unit.value("RuntimeDirectory").unwrap_or(user));
@@ -288,6 +334,21 @@ const LINKS: &str = "
     ip link set left up
     ip link set right up
 ";
+/// As the file of its options says.
+const DASHBOARD_FILES: &str = r#"
+    (umask 077; head -c 24 /dev/urandom | base64 >/etc/rhumb/dashboard.token)
+    chown rhumb-dashboard: /etc/rhumb/dashboard.token
+"#;
+/// As its page does: a session for the token, and what daemons tell.
+const LOOK_AT_DASHBOARD: &str = r#"
+    at=http://127.0.0.1:7485
+    if [ ! -e /run/dashboard.key ]; then
+        curl -sf -c /run/dashboard.cookie -H 'content-type: application/json' \
+            -d "{\"token\":\"$(cat /etc/rhumb/dashboard.token)\"}" "$at/session" |
+            sed 's/.*"key":"\([^"]*\)".*/\1/' >/run/dashboard.key
+    fi
+    curl -sf -b /run/dashboard.cookie -H "rhumb-key: $(cat /run/dashboard.key)" "$at/api/state"
+"#;
 /// As the settings of both say.
 const WAYPOINT_FILES: &str = r#"
     cd /etc/rhumb
@@ -302,6 +363,7 @@ const WAYPOINT_FILES: &str = r#"
         -e 's/^#addresses.*/addresses = ["127.0.0.1"]/' \
         -e 's/^#\(\[\[\|address =\|master =\)/\1/' keyserver.toml
     rhumb --config keyserver.toml capability mint 7 --out /run/7.principal
+    install -m 0600 -o rhumb-stamp -g rhumb-stamp /run/7.principal stamp.principal
     chown -R rhumb-waypoint: waypoint.keys
     chown rhumb-keyserver: principals 192.0.2.1.master operator.tsig
 "#;

@@ -116,7 +116,7 @@ impl ConfigFile {
 
     /// The admin address of `[stamp]`.
     pub fn stamp_admin(&self) -> Outcome<Option<Admin>> {
-        self.admin(None, self.raw.stamp.admin.as_ref())
+        Ok(self.admin(None, self.raw.stamp.admin.as_ref())?.map(Admin::asked))
     }
 
     /// Settings of `rhumb stamp`.

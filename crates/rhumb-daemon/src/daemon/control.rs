@@ -6,7 +6,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -19,7 +19,7 @@ use super::copies::{Copies, WriteCopy};
 use super::http::{self, Enquirer};
 use super::snapshot::{Snapshot, VERSION};
 use super::telemetry::{self, Pushing};
-use crate::admin::Admin;
+use crate::admin::{Admin, is_for_readers};
 use crate::failure::{Failure, Outcome};
 use crate::lifetime::Lifetime;
 
@@ -120,7 +120,11 @@ async fn run(
             Listener::Address(listener) => tokio::net::TcpListener::from_std(listener)
                 .map(|listener| drop(tokio::spawn(http::serve_address(listener, enquirer)))),
             Listener::Socket(listener) => tokio::net::UnixListener::from_std(listener)
-                .map(|listener| drop(tokio::spawn(http::serve_socket(listener, enquirer)))),
+                .map(|listener| drop(tokio::spawn(http::serve_socket(listener, enquirer, None)))),
+            Listener::ForReaders(listener, folder) => tokio::net::UnixListener::from_std(listener)
+                .map(|listener| {
+                    drop(tokio::spawn(http::serve_socket(listener, enquirer, Some(folder))));
+                }),
         };
         if let Err(error) = served {
             tracing::error!(%error, "the admin endpoint cannot be served");
@@ -136,6 +140,8 @@ async fn run(
 enum Listener {
     Address(TcpListener),
     Socket(UnixListener),
+    /// And the folder that says who reads.
+    ForReaders(UnixListener, PathBuf),
 }
 
 impl Listener {
@@ -152,6 +158,23 @@ impl Listener {
                 let path = std::path::absolute(path).map_err(Failure::setup)?;
                 let how = "give another path with --admin";
                 Ok((Self::Socket(bind_socket(&path, "admin socket", how)?), Admin::Socket(path)))
+            }
+            Admin::ForReaders(path) => {
+                let path = std::path::absolute(path).map_err(Failure::setup)?;
+                let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+                if !is_for_readers(&folder) {
+                    return Err(Failure::setup_text(format!(
+                        "folder {} is none for readers of status: make it for one group, which cannot write there: \
+                         install -d -m 0750 -o USER -g GROUP {0}",
+                        folder.display()
+                    )));
+                }
+                let how = "give another path with --admin";
+                let listener = bind_socket(&path, "admin socket", how)?;
+                // Who passes the folder may knock: its group, and nobody else.
+                let everybody = std::fs::Permissions::from_mode(0o666);
+                std::fs::set_permissions(&path, everybody).map_err(Failure::setup)?;
+                Ok((Self::ForReaders(listener, folder), Admin::Socket(path)))
             }
             Admin::Usual => Err(Failure::setup_text("the admin socket has no path")),
         }

@@ -3,7 +3,9 @@
 //! that is in it, on a Unix socket alone.
 //!
 //! The socket answers its own user and root: what the system says of who is at the other end is
-//! looked at besides the file's mode. Whoever asks for a copy is given bytes and names no file:
+//! looked at besides the file's mode. One for readers tells its status to whoever can enter its
+//! folder, too, as long as others cannot; of them some are answered at a time, so that they keep
+//! nobody else from asking. Whoever asks for a copy is given bytes and names no file:
 //! where they go is up to its own rights, not to the daemon's.
 //!
 //! Small on purpose (`docs/decisions` says why not a framework): one request a connection, a bound
@@ -11,6 +13,7 @@
 //! reach us under a name that it controls.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
@@ -23,7 +26,7 @@ use tokio::time::timeout;
 
 use super::copies::{Copies, PIECES_DEADLINE};
 use super::snapshot::Snapshot;
-use crate::admin::is_own;
+use crate::admin::{is_for_readers, is_own};
 
 /// The end of the admin endpoint: asks the worker for its status.
 #[derive(Debug, Clone)]
@@ -60,16 +63,29 @@ pub(super) async fn serve_address(listener: TcpListener, enquirer: Enquirer) {
     }
 }
 
-/// Serves a Unix socket until the process ends.
-pub(super) async fn serve_socket(listener: UnixListener, enquirer: Enquirer) {
+/// Serves a Unix socket until the process ends; readers, too, if it is in a folder for them.
+pub(super) async fn serve_socket(
+    listener: UnixListener,
+    enquirer: Enquirer,
+    for_readers: Option<PathBuf>,
+) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let readers = Arc::new(Semaphore::new(MAX_READERS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let may_ask = is_own(&stream);
-                let asker = Asker { may_ask, may_copy: may_ask };
-                drop(tokio::spawn(answer(stream, enquirer.clone(), asker, slot)));
+                let may_copy = is_own(&stream);
+                // Somebody may have opened the folder to others meanwhile.
+                let is_reader = !may_copy && for_readers.as_deref().is_some_and(is_for_readers);
+                let turn = is_reader.then(|| Arc::clone(&readers).try_acquire_owned());
+                let Ok(turn) = turn.transpose() else { continue };
+                let asker = Asker { may_ask: may_copy || is_reader, may_copy };
+                let answered = answer(stream, enquirer.clone(), asker, slot);
+                drop(tokio::spawn(async move {
+                    answered.await;
+                    drop(turn);
+                }));
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -207,10 +223,12 @@ const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const FORBIDDEN: &str = "403 Forbidden";
 const BUSY: &str = "503 Service Unavailable";
-const NO_COPY_HERE: &str =
-    "a back-up is given by a Unix socket only; start the RIB with --admin alone, or with a path\n";
+const NO_COPY_HERE: &str = "a back-up is given by a Unix socket only, and to its own user and root: \
+    start the RIB with --admin alone, or with a path, and ask as one of these\n";
 /// A scraper, a dashboard and a few curious people.
 const MAX_CONNECTIONS: usize = 16;
+/// Of these, those of readers: the others are for the daemon's own user and root.
+const MAX_READERS: usize = 8;
 /// Browsers send about 1 kB.
 const MAX_REQUEST_LEN: usize = 8 * 1024;
 /// The worker answers within milliseconds; whoever is slower than this is not on this machine.

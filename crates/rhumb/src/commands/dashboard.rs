@@ -82,7 +82,7 @@ fn given(arguments: &DashboardArguments, file: &ConfigFile) -> Outcome<Vec<Admin
         all.extend(file.any_admin()?);
     }
     all.retain(|admin| *admin != Admin::Usual);
-    Ok(all)
+    Ok(all.into_iter().map(Admin::asked).collect())
 }
 
 /// The token that was given, or a fresh one.
