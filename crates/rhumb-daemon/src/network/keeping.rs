@@ -504,9 +504,9 @@ impl Desk {
     }
 }
 
-/// Whoever has an address of IPv6 has 2^64 of them. On a link all are in one network, so each stands
-/// for itself there, as those of IPv4 do: whoever takes many of either has as many tries as there
-/// are, which bounds of all together are for.
+/// Whoever has an address of IPv6 has 2^64 of them. On a link all are in one network, so each
+/// stands for itself there, as those of IPv4 do: whoever takes many of either has the tries of all,
+/// which is what bounds of all together are for.
 fn source_of(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => ip.into(),

@@ -3,8 +3,9 @@
 //!
 //! 1. What lies here: the file of settings, keys with memberships, the book of names.
 //! 2. What runs here: daemons that answer this user, and who has the ports.
-//! 3. What is elsewhere, for each network and for the file: the host of a link's network, keeper, clock, router, the way there,
-//!    RIB, and whether this name is let in. A look whose ground is missing says so.
+//! 3. What is elsewhere, for each network and for the file: the host of a link's network, keeper,
+//!    clock, router, the way there, RIB, and whether this name is let in. A look whose ground is
+//!    missing says so.
 //!
 //! INVARIANT: no name is taken from a process that has it. A router or RIB has one session with a
 //! name, and of two nodes with one key the later one counts: so links are tried under a key of the

@@ -1,5 +1,6 @@
 //! `rhumb network admit`: who asks on this LAN to be let in, and to let one in by the number on its
-//! screen, or to tell it no. In a terminal `rhumb up` asks for the same; this is for a host that has none.
+//! screen, or to tell it no. In a terminal `rhumb up` asks for the same; this is for a host that
+//! has none.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -6,8 +6,9 @@
 //!    people here have agreed that it is the one that they mean; of several none is taken that
 //!    nobody chose.
 //! 2. If there is none this host makes one, and keeps it: router, RIB, keeper, and its own node.
-//! 3. Who keeps a network is told who asks, and lets in or says no ([`Lan::attend`]). While nobody is in it
-//!    the links are asked again: of two that were made at one time one gives way to the other.
+//! 3. Who keeps a network is told who asks, and lets in or says no ([`Lan::attend`]). While nobody
+//!    is in it the links are asked again: of two that were made at one time one gives way to the
+//!    other.
 //!
 //! INVARIANT: a host that is in a network looks for no other one unless it is told to, and joins or
 //! lets in nobody without a yes, or `--trust-lan`.
