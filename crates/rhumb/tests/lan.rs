@@ -239,6 +239,8 @@ fn machines_that_have_ipv6_on_the_link_alone_see_each_other() {
     wait_for("the other way", || kitchen.reaches("desk"));
     let doctor = desk.run(&["doctor"]);
     assert!(doctor.output.contains("\nnothing is wrong\n"), "{}", doctor.output);
+    let doctor = kitchen.run(&["doctor"]);
+    assert!(doctor.output.contains("\nnothing is wrong\n"), "{}", doctor.output);
     // Such an address means nothing elsewhere, so there is no code for it.
     let invite = ["network", "invite", "--as", "attic"];
     kitchen.run(&invite).is_refused_with(&["%eth", "that link alone", "rhumb up"]);

@@ -12,6 +12,7 @@
 //! INVARIANT: a network is there as a whole or not at all: it is made in a folder that nobody looks
 //! into, and that is renamed when all is written.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -412,10 +413,20 @@ pub(super) fn is_half_over(key: &Path) -> bool {
 /// The first of the usual ports, or of ten others, at which nothing listens.
 fn free_ports() -> Option<u16> {
     let any = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let any_of_both = |port| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    // A system may do without IPv6.
+    let is_taken =
+        |bound: io::Result<()>| bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse);
+    let has_udp = |port| {
+        let both = || UdpSocket::bind(any_of_both(port)).map(drop);
+        UdpSocket::bind(any(port)).is_ok() && !is_taken(both())
+    };
+    let has_tcp = |port| {
+        let both = || TcpListener::bind(any_of_both(port)).map(drop);
+        TcpListener::bind(any(port)).is_ok() && !is_taken(both())
+    };
     let is_free = |port: &u16| {
-        let udp = [*port, port + 1].map(any).map(|it| UdpSocket::bind(it).is_ok());
-        let tcp = [*port, port + 2].map(any).map(|it| TcpListener::bind(it).is_ok());
-        udp.into_iter().chain(tcp).all(|is_free| is_free)
+        [*port, port + 1].into_iter().all(has_udp) && [*port, port + 2].into_iter().all(has_tcp)
     };
     (0..=10).map(|at| DEFAULT_PORT + 10 * at).find(is_free)
 }

@@ -3,7 +3,7 @@
 //! it takes no orders from a socket.
 //!
 //! INVARIANT: a no is for one request, by its name and the number on its screen; whoever asks again
-//! has another number. The last [`MOST`] are there, and none once the keeper starts again.
+//! has another number. The last sixteen are there, and none once the keeper starts again.
 
 use std::fs;
 

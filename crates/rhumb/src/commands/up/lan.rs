@@ -440,7 +440,9 @@ impl Seen {
             (_, false) => with_number.next().filter(|_| with_number.next().is_none()),
             ([], true) => None,
         };
-        let Some(found) = found.cloned() else { return };
+        // Who was told no asks again, under another number.
+        let is_over = |it: &&Asking| self.told_no.contains(&it.number);
+        let Some(found) = found.filter(|it| !is_over(it)).cloned() else { return };
         if is_no {
             self.chosen = self.chosen.take().filter(|it| it.number != found.number);
             self.refused = Some(found);
@@ -455,9 +457,6 @@ impl Seen {
     /// Tells no to whom people say it.
     fn refuse(&mut self, created: &Created, form: Form) {
         let Some(refused) = self.refused.take() else { return };
-        if self.told_no.contains(&refused.number) {
-            return;
-        }
         match decline(created, &refused) {
             Ok(()) => {
                 form.print(&Told::Declined(refused.label));
@@ -610,6 +609,9 @@ mod tests {
         seen.tell_asking(vec![asking(1, "111 111"), asking(3, "333 333")], now, form);
         assert_eq!(refused(&mut seen, "n", later), None, "nobody knows which");
         assert_eq!(refused(&mut seen, "n 333 333", later), Some(Name([3; 32])));
+        seen.told_no.insert("333 333".to_owned());
+        seen.choose("333 333", now + later, form);
+        assert!(seen.chosen.is_none(), "it was told no");
         // Of whom nothing is shown nobody has read anything.
         seen.is_open = true;
         seen.tell_asking(vec![asking(4, "444 444")], now, form);
