@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use rhumb_rib::cells::{Cell, Index, Plan, Row, Slot, Written as Time};
-use rhumb_rib::store::{Answer, Change, Read};
+use rhumb_rib::store::{Answer, Change, MOST_LISTED, Page, Read, Wanted};
 use rhumb_rib::{Account, Entry, Footprint, RibError};
 use rhumb_wire::Name;
 use tokio::task::JoinSet;
@@ -69,6 +69,17 @@ impl Cluster {
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, RibError> {
         self.0.timed(Kind::Read, self.0.entries_after(after, limit)).await
+    }
+
+    /// A page of what is stored, in an order of the cluster's own: one read of so many rows. Rows
+    /// whose entries are over are left out, so a page with few names may have another behind it.
+    /// Of a beginning it finds whole names alone.
+    ///
+    /// # Errors
+    /// As [`Cluster::entry`], but that a damaged entry is listed as one;
+    /// [`RibError::NotInOrder`] of the beginning of a name.
+    pub async fn page(&self, wanted: &Wanted) -> Result<Page, RibError> {
+        self.0.timed(Kind::Read, self.0.page(wanted)).await
     }
 
     /// Answers a question of the directory's ([`rhumb_rib::store::Awaited`]).
@@ -142,6 +153,39 @@ impl Inner {
             }
         }
         Ok(entries)
+    }
+
+    async fn page(&self, wanted: &Wanted) -> Result<Page, RibError> {
+        if let Some(name) = wanted.beginning.whole() {
+            let entry = match self.entry(&name).await {
+                Ok(entry) => entry.map(Some),
+                Err(RibError::DamagedEntry { .. }) => Some(None),
+                Err(error) => return Err(error),
+            };
+            let names = entry.into_iter().map(|entry| (name, entry)).collect();
+            return Ok(Page { names, next: None });
+        }
+        if !wanted.beginning.is_of_all() {
+            return Err(RibError::NotInOrder);
+        }
+        let _place = self.place()?;
+        let statements = &self.ready().await?.statements;
+        let asked = wanted.limit.clamp(1, MOST_LISTED);
+        let limit = asked as i32;
+        let read = match &wanted.after {
+            None => statements.read(&statements.read_first, (limit,)).await?,
+            Some(after) => statements.read(&statements.read_after, (&after.0[..], limit)).await?,
+        };
+        let (mut names, mut last) = (Vec::new(), None);
+        for columns in read.rows::<Columns>().map_err(other)? {
+            let (name, row) = row_of(columns.map_err(other)?)?;
+            match row.entry(now().now_s) {
+                Ok(entry) => names.extend(entry.map(|entry| (name, Some(entry)))),
+                Err(_) => names.push((name, None)),
+            }
+            last = Some(name);
+        }
+        Ok(Page { names, next: last.filter(|_| read.rows_num() == asked) })
     }
 
     /// Writes one name, and remembers what it is then: whether it was stored, or cannot be.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use rhumb_rib::store::{Embedded, Memory};
-use rhumb_rib::{Account, Footprint, Held};
+use rhumb_rib::store::{Embedded, Memory, Wanted};
+use rhumb_rib::{Account, Footprint, Held, RibError};
 use rhumb_trust::{Removal, Window};
 use rhumb_wire::{Name, Role};
 
@@ -116,6 +116,42 @@ async fn removals_are_kept_by_who_said_them_of_whom(store: &mut AnyStore) {
     assert_eq!((left.removed(), left.certificate().sequence), (members[0], 7));
 }
 
+async fn all_names_are_listed_once_page_by_page_and_a_whole_one_is_found(store: &mut AnyStore) {
+    let holders = [(); 5].map(|()| Holder::new());
+    let changes = holders.each_ref().map(|it| it.change(&it.route(5)));
+    store.commit(&changes).await.expect("an answer");
+    let mut listed = Vec::new();
+    let mut wanted = Wanted { limit: 2, ..Wanted::default() };
+    loop {
+        let page = store.page(&wanted).await.expect("an answer");
+        assert!(page.names.len() <= 2, "{page:?}");
+        listed.extend(page.names);
+        match page.next {
+            Some(next) => wanted.after = Some(next),
+            None => break,
+        }
+    }
+    for holder in &holders {
+        let mine = listed.iter().filter(|(name, _)| *name == holder.name());
+        let entries: Vec<_> = mine.map(|(_, entry)| entry.as_ref().expect("whole")).collect();
+        assert_eq!(entries.len(), 1);
+        assert_eq!(entries[0].route(now_s()).expect("is there").sequence, 5);
+    }
+    let name = holders[0].name();
+    let begins =
+        |text: &str| Wanted { beginning: text.parse().expect("one"), after: None, limit: 2 };
+    let whole = store.page(&begins(&name.to_string())).await.expect("an answer");
+    assert_eq!((whole.names.len(), whole.names[0].0, whole.next), (1, name, None));
+    let nobody = store.page(&begins(&Name([5; 32]).to_string())).await.expect("an answer");
+    assert_eq!((nobody.names.len(), nobody.next), (0, None));
+    // Where names are in no order, that is said.
+    let found = store.page(&begins(&name.to_string()[..20])).await;
+    match store {
+        AnyStore::Cluster(_) => assert!(matches!(found, Err(RibError::NotInOrder)), "{found:?}"),
+        AnyStore::Blocking(_) => assert_eq!(found.expect("an answer"), whole),
+    }
+}
+
 /// Every store, one after the other.
 macro_rules! for_every_store {
     ($($test:ident),*) => {
@@ -155,7 +191,8 @@ for_every_store!(
     what_is_committed_is_found,
     what_is_removed_is_gone_and_counts_no_more,
     the_newest_entry_takes_the_place_of_the_one_before,
-    removals_are_kept_by_who_said_them_of_whom
+    removals_are_kept_by_who_said_them_of_whom,
+    all_names_are_listed_once_page_by_page_and_a_whole_one_is_found
 );
 
 fn block_on(test: impl Future<Output = ()>) {

@@ -305,6 +305,22 @@ pub enum RibCommand {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
     },
+    /// Show the names that it stores, page by page: what is said of each, by whom, and until when
+    List {
+        /// Whose: a name, what it is called here, or how it begins [default: all]
+        #[arg(value_name = "NAME")]
+        begins: Option<String>,
+        /// Go on behind this name, the last one that was shown
+        #[arg(long, value_name = "NAME", value_parser = names::parse)]
+        after: Option<Name>,
+        /// How many names at the most
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
+        limit: u8,
+        /// Its admin endpoint, a socket [default: the one of the configuration file, or the only
+        /// one there]
+        #[arg(long, value_name = "PATH", value_parser = Admin::parse)]
+        admin: Option<Admin>,
+    },
     /// Copy what it stores into a new file while it goes on; a RIB started with that file as its
     /// store goes on from there
     Backup {

@@ -41,6 +41,7 @@ pub mod signer;
 mod size;
 pub mod status;
 pub mod store;
+pub mod stored_names;
 pub mod supervisor;
 #[cfg_attr(not(target_os = "linux"), path = "tun/elsewhere.rs")]
 pub mod tun;

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use rhumb_daemon::admin::Admin;
 use rhumb_daemon::daemon::VERSION;
 use rhumb_daemon::names::Book;
 use serde::Serialize;
@@ -33,6 +34,7 @@ struct Known {
 /// One daemon, by the place where it is asked.
 #[derive(Debug, Default)]
 struct Daemon {
+    admin: Option<Admin>,
     standing: Standing,
     problem: Option<String>,
     answered_at_ms: Option<u64>,
@@ -70,6 +72,23 @@ pub enum Told {
 }
 
 impl Board {
+    /// Makes room for a daemon, which is asked what it stores, too. Whether there is some.
+    pub fn enter_at(&self, admin: &Admin) -> bool {
+        let place = admin.to_string();
+        let is_there = self.enter(&place);
+        if let Some(daemon) = self.lock().daemons.get_mut(&place) {
+            daemon.admin = Some(admin.clone());
+        }
+        is_there
+    }
+
+    /// Where to ask the RIB on the board whose place this is.
+    pub(crate) fn rib_at(&self, place: &str) -> Option<Admin> {
+        let known = self.lock();
+        let daemon = known.daemons.get(place)?;
+        daemon.admin.clone().filter(|_| daemon.status["role"] == "rib")
+    }
+
     /// Makes room for a daemon that is asked at `place`. Whether there is some.
     pub fn enter(&self, place: &str) -> bool {
         let mut known = self.lock();

@@ -43,7 +43,7 @@ pub async fn gather(board: Arc<Board>, given: Vec<Admin>, finds: bool) {
             if watched.contains_key(&place) {
                 continue;
             }
-            if board.enter(&place) {
+            if board.enter_at(admin) {
                 let task = tokio::spawn(follow(Arc::clone(&board), admin.clone(), is_given));
                 watched.insert(place, task);
             } else {
@@ -92,25 +92,31 @@ fn standing(error: &io::Error) -> Standing {
 }
 
 async fn ask(admin: &Admin) -> io::Result<Value> {
-    let answer = match admin {
-        Admin::Address(address) => {
-            exchange(TcpStream::connect(address).await?, &address.to_string()).await?
-        }
-        Admin::Socket(path) | Admin::ForReaders(path) => {
-            exchange(UnixStream::connect(path).await?, "localhost").await?
-        }
-        Admin::Usual => return Err(io::Error::other("it has no path")),
-    };
+    let answer = answer_of(admin, "/status").await?;
     // A long one takes a while to read.
     let read = spawn_blocking(move || status_in(&answer)).await;
     read.unwrap_or_else(|_| Err(not_a_daemon()))
 }
 
+/// All that a daemon answers when it is asked for `path`.
+pub(crate) async fn answer_of(admin: &Admin, path: &str) -> io::Result<Vec<u8>> {
+    match admin {
+        Admin::Address(address) => {
+            exchange(TcpStream::connect(address).await?, path, &address.to_string()).await
+        }
+        Admin::Socket(socket) | Admin::ForReaders(socket) => {
+            exchange(UnixStream::connect(socket).await?, path, "localhost").await
+        }
+        Admin::Usual => Err(io::Error::other("it has no path")),
+    }
+}
+
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    path: &str,
     host: &str,
 ) -> io::Result<Vec<u8>> {
-    stream.write_all(question("/status", host).as_bytes()).await?;
+    stream.write_all(question(path, host).as_bytes()).await?;
     let mut answer = Vec::new();
     let read = stream.take(MOST_ANSWER_LEN + 1).read_to_end(&mut answer).await?;
     if read as u64 > MOST_ANSWER_LEN {

@@ -8,10 +8,10 @@
 //! 3. [`serve`] answers browsers: the page to everybody, everything else to whom [`door`] has let
 //!    in.
 //!
-//! Invariant: nothing is changed anywhere. Daemons are asked what `rhumb status` asks them, and of
-//! a browser nothing is taken but the token, and a name to trace the way to. What peers say of
-//! themselves reaches the page as text in JSON, and the page makes text of it: it has no way to
-//! make anything else.
+//! Invariant: nothing is changed anywhere. Daemons are asked what `rhumb status` and `rhumb rib
+//! list` ask them, and of a browser nothing is taken but the token, a name to trace the way to, and
+//! which names of a RIB it wants to see. What peers say of themselves reaches the page as text in
+//! JSON, and the page makes text of it: it has no way to make anything else.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod connections;
 pub mod door;
 pub mod gather;
 pub mod history;
+mod listing;
 mod page;
 mod requests;
 pub mod serve;

@@ -11,7 +11,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
-const FILES: [(&str, &str, &str); 14] = [
+const FILES: [(&str, &str, &str); 15] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/icon.svg", PICTURE, include_str!("page/icon.svg")),
     ("/style.css", STYLE, include_str!("page/style.css")),
@@ -20,6 +20,7 @@ const FILES: [(&str, &str, &str); 14] = [
     ("/data.js", SCRIPT, include_str!("page/data.js")),
     ("/elements.js", SCRIPT, include_str!("page/elements.js")),
     ("/graph.js", SCRIPT, include_str!("page/graph.js")),
+    ("/names.js", SCRIPT, include_str!("page/names.js")),
     ("/session.js", SCRIPT, include_str!("page/session.js")),
     ("/tables.js", SCRIPT, include_str!("page/tables.js")),
     ("/trace.js", SCRIPT, include_str!("page/trace.js")),

@@ -7,6 +7,7 @@
 //! | `POST /session/end` | the session is over | who is inside |
 //! | `GET /api/state`, `/api/history` | what is on the board | who is inside |
 //! | `POST /api/trace` with a name | the way there, with its evidence | who is inside |
+//! | `POST /api/names` with a RIB on the board | a page of the names that it stores | who is inside |
 //!
 //! Every request passes `requests` first, and every answer, refusals too, forbids the browser to
 //! load anything from elsewhere, to run what is not in a file of ours, to make elements from text,
@@ -44,6 +45,7 @@ use tokio::time::timeout;
 use crate::board::Board;
 use crate::connections::{Place, Places};
 use crate::door::{Door, LONGEST_TOKEN, Refused};
+use crate::listing::{self, Asked};
 use crate::page;
 use crate::requests::{Called, cookie, is_by_tls, only};
 
@@ -71,6 +73,7 @@ struct Desk {
     /// Of its port: another dashboard of the same host has another.
     cookie: String,
     tracing: Semaphore,
+    listing: Semaphore,
 }
 
 /// Who asks.
@@ -94,6 +97,7 @@ impl Dashboard {
             called: Called { hosts, on_loopback: at.ip().is_loopback() },
             cookie: format!("rhumb-dashboard-{}", at.port()),
             tracing: Semaphore::new(1),
+            listing: Semaphore::new(MOST_LISTINGS),
             dashboard: self,
         });
         let (router, places) = (router(&desk), Arc::new(Places::default()));
@@ -131,6 +135,7 @@ fn router(desk: &Arc<Desk>) -> Router {
         .route("/api/state", get(state))
         .route("/api/history", get(history))
         .route("/api/trace", post(trace))
+        .route("/api/names", post(names))
         .route("/session/end", post(end_session))
         .route_layer(from_fn_with_state(Arc::clone(desk), only_inside));
     Router::new()
@@ -276,6 +281,24 @@ async fn trace(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
     }
 }
 
+/// A page of what a RIB stores. Only those on the board are asked, wherever a browser says.
+async fn names(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
+    let asked = serde_json::from_slice::<Asked>(&body).ok();
+    let Some((asked, wanted)) = asked.and_then(|asked| asked.wanted().map(|it| (asked, it))) else {
+        return refuse(StatusCode::BAD_REQUEST, "names begin with letters and the digits 2 to 7");
+    };
+    let Some(admin) = desk.dashboard.board.rib_at(&asked.place) else {
+        return refuse(StatusCode::NOT_FOUND, "no RIB is asked there");
+    };
+    let Ok(_place) = desk.listing.try_acquire() else {
+        return refuse(StatusCode::TOO_MANY_REQUESTS, "others look through names, too: try again");
+    };
+    match listing::page(&admin, &wanted).await {
+        Ok(page) => told(StatusCode::OK, &page),
+        Err(problem) => refuse(StatusCode::BAD_GATEWAY, &problem),
+    }
+}
+
 fn told(status: StatusCode, value: &Value) -> Response {
     answer(status, JSON, value.to_string())
 }
@@ -313,7 +336,9 @@ const FOR_EVERY_ANSWER: [(HeaderName, &str); 8] = [
         "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     ),
 ];
-/// Tokens and names are short.
+/// A RIB answers one at a time.
+const MOST_LISTINGS: usize = 4;
+/// Tokens, names and places are short.
 const MOST_BODY_LEN: usize = 1024;
 /// Browsers send about 1 kB, cookies of other ports of the host included.
 const MOST_HEAD_LEN: usize = 32 * 1024;

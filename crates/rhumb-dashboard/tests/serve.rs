@@ -1,12 +1,17 @@
 //! What browsers are answered, and what others' browsers are not.
 
-use std::io::Write;
+#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::channel;
+
+use rhumb_daemon::admin::Admin;
 use rhumb_dashboard::board::Told;
 use rhumb_dashboard::door::FREE_TRIES;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::browser::{Answer, Served, TOKEN};
+use crate::browser::{Answer, PATIENCE, Served, TOKEN};
 
 #[test]
 fn whoever_has_the_token_sees_and_nobody_else() {
@@ -32,7 +37,13 @@ fn whoever_has_the_token_sees_and_nobody_else() {
         vec![("Cookie", other_cookie.as_str()), ("Rhumb-Key", key.as_str())],
         vec![("Cookie", token_as_cookie.as_str()), ("Rhumb-Key", TOKEN)],
     ] {
-        for line in ["GET /api/state", "GET /api/history", "POST /api/trace", "POST /session/end"] {
+        for line in [
+            "GET /api/state",
+            "GET /api/history",
+            "POST /api/trace",
+            "POST /api/names",
+            "POST /session/end",
+        ] {
             let refused = served.ask(line, &headers, "{}");
             assert_eq!(refused.status, 401, "{line} {headers:?}: {}", refused.body);
             assert!(!refused.body.contains("secret"), "{}", refused.body);
@@ -226,6 +237,67 @@ fn a_way_is_traced_to_whole_names_alone() {
         without.ask("POST /api/trace", &headers, &json!({ "name": name }).to_string()).status,
         404
     );
+}
+
+/// Whoever is inside says which RIB of the board, and never where a request goes.
+#[test]
+fn names_are_asked_of_ribs_on_the_board_alone() {
+    let (folder, served) = (tempfile::tempdir().unwrap(), Served::start());
+    let listen = |name: &str, answer: String| {
+        let path = folder.path().join(name);
+        let listener = UnixListener::bind(&path).unwrap();
+        let (heard, asked) = channel();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut head = [0; 1024];
+                let read = stream.read(&mut head).unwrap_or(0);
+                let head = String::from_utf8_lossy(&head[..read]).into_owned();
+                let _ = heard.send(head.lines().next().unwrap_or_default().to_owned());
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        (Admin::Socket(path), asked)
+    };
+    let page = json!({"names": [{"name": "<b>x</b>"}], "next": null});
+    let (rib, asked) = listen("rib.sock", format!("HTTP/1.1 200 OK\r\n\r\n{page}\n"));
+    let (router, unasked) = listen("router.sock", "HTTP/1.1 200 OK\r\n\r\n{}".to_owned());
+    let (stranger, unheard) = listen("stranger.sock", "HTTP/1.1 200 OK\r\n\r\n{}".to_owned());
+    let refuses =
+        "HTTP/1.1 403 Forbidden\r\n\r\nnames are listed by a Unix socket only\n".to_owned();
+    let (open, _heard) = listen("open.sock", refuses);
+    for (admin, role) in [(&rib, "rib"), (&router, "router"), (&open, "rib")] {
+        assert!(served.board.enter_at(admin));
+        served.board.tell(&admin.to_string(), Told::Status(json!({ "role": role }), 1.0), 5);
+    }
+    let (cookie, key) = served.sign_in();
+    let headers = [("Cookie", cookie.as_str()), ("Rhumb-Key", key.as_str())];
+    let ask = |body: &Value| served.ask("POST /api/names", &headers, &body.to_string());
+    let after = rhumb_wire::Name([8; 32]).to_string();
+    let at = rib.to_string();
+    assert_eq!(ask(&json!({"place": at, "begins": "ab", "after": after})).json(), page);
+    let wanted = format!("GET /names?limit=25&begins=ab&after={after} HTTP/1.1");
+    assert_eq!(asked.recv_timeout(PATIENCE).unwrap(), wanted);
+    assert_eq!(ask(&json!({ "place": at })).status, 200);
+    assert_eq!(asked.recv_timeout(PATIENCE).unwrap(), "GET /names?limit=25 HTTP/1.1");
+    // What is no name goes nowhere, nor does a place that is no RIB's of the board.
+    for (body, status) in [
+        (json!({"place": at, "begins": "ab HTTP/1.1\r\nX: y"}), 400),
+        (json!({"place": at, "begins": "ab&limit=9"}), 400),
+        (json!({"place": at, "after": "ab"}), 400),
+        (json!({"place": at, "limit": 5}), 400),
+        (json!({"begins": "ab"}), 400),
+        (json!({ "place": router.to_string() }), 404),
+        (json!({ "place": stranger.to_string() }), 404),
+        (json!({"place": "127.0.0.1:1"}), 404),
+    ] {
+        assert_eq!(ask(&body).status, status, "{body}");
+    }
+    assert!(asked.try_recv().is_err() && unasked.try_recv().is_err());
+    assert!(unheard.try_recv().is_err());
+    let refused = ask(&json!({ "place": open.to_string() }));
+    assert_eq!(refused.status, 502);
+    assert_eq!(refused.json()["problem"], "names are listed by a Unix socket only");
+    assert_eq!(served.ask("POST /api/names", &[], &json!({ "place": at }).to_string()).status, 401);
 }
 
 /// What peers call themselves stays text in JSON: the page makes text of it.

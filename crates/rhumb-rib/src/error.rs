@@ -58,6 +58,12 @@ pub enum RibError {
     /// The store is elsewhere, and is being asked. Whoever meets this comes again.
     #[error("the store has been asked and has not answered yet")]
     NotAtHand,
+    /// Names that begin alike are not beside each other in the store.
+    #[error(
+        "a store in a cluster has names in an order of its own and cannot be searched by their \
+         beginning: give a whole name, or look through it page by page"
+    )]
+    NotInOrder,
     /// More is asked of the store than it answers.
     #[error("the store has too much to do; give it more machines, or ask less of it")]
     Overloaded,

@@ -121,6 +121,10 @@ fn rib(arguments: &RibArguments, line: &CommandLine, file: &ConfigFile, form: Fo
         Some(RibCommand::Stats { admin, seconds }) => {
             commands::rib::stats(admin.clone(), *seconds, file, form)
         }
+        Some(RibCommand::List { begins, after, limit, admin }) => {
+            let page = (begins.as_deref(), *after, usize::from(*limit));
+            commands::rib::list(page, admin.clone(), file, form)
+        }
         Some(RibCommand::Backup { file: to, admin }) => {
             commands::rib::back_up(to, admin.clone(), file, &Bar::new(line.quiet), form)
         }

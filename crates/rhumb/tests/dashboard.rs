@@ -13,6 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rhumb_rib::Entry;
+use rhumb_rib::store::{Change, Embedded, Store};
+use rhumb_trust::{Identity, Window, load_key};
+use rhumb_wire::certificate::Locator;
+use rhumb_wire::{Name, Role, Scope, Statement};
 use serde_json::{Value, json};
 
 use crate::driven::Browser;
@@ -287,6 +292,123 @@ fn a_browser_sees_the_network_live_and_asks_nobody_else() {
     keep(&browser, "alarms");
     drop(traffic);
     nobody_else_was_asked(&browser, address);
+}
+
+/// A RIB over a store of many names, and one that every user of the machine can ask.
+#[test]
+fn a_browser_looks_through_the_names_of_a_rib() {
+    let place = Place::new();
+    let Some(browser) = Browser::start(place.folder()) else { return };
+    let alice = place.keygen("node", "alice.key");
+    let names = store_of_many(&place, &alice);
+    place.keygen("rib", "rib.key");
+    let start = |key: &str, store: &str, admin: &str| {
+        let own = ["--key", key, "--store", store, "--admin", admin];
+        let mut rib = place.start(&[&["rib", "--listen", "127.0.0.1:0"], &own[..]].concat());
+        let ready = rib.next_object();
+        (rib, ready["admin"].as_str().unwrap().to_owned())
+    };
+    place.keygen("rib", "other.key");
+    let (_rib, socket) = start("rib.key", "many.redb", "./rib.sock");
+    let (_other, open) = start("other.key", "other.redb", "127.0.0.1:0");
+    let (_dashboard, ready) = dashboard(&place, &["--only", "--admin", &socket, "--admin", &open]);
+    browser.open(ready["url"].as_str().unwrap());
+    browser.wait_for("document.querySelectorAll('.card .dot.up').length === 2");
+    browser.resize(1280, 860, false);
+    browser.run("location.hash = 'directory'", &json!([]));
+    let section = format!("document.querySelector('section[data-key={}]')", json!(socket));
+    let look = |section: &str, text: &str| {
+        browser.wait_for(&format!("{section}?.querySelector('.ask input')"));
+        browser.run(
+            &format!("const input = {section}.querySelector('.ask input'); input.value = ''; input.focus()"),
+            &json!([]),
+        );
+        browser.type_keys(if text.is_empty() { " " } else { text });
+        browser.type_keys(ENTER);
+    };
+    let titles = format!(
+        "[...new Set([...{section}.querySelectorAll('td[data-label=Name] span[title]')].map((it) => it.title))]"
+    );
+    let shows = |expected: &[Name]| {
+        let expected: Vec<String> = expected.iter().map(Name::to_string).collect();
+        browser.wait_for(&format!("JSON.stringify({titles}) === '{}'", json!(expected)));
+    };
+    // Page by page, and back.
+    look(&section, "");
+    shows(&names[..25]);
+    keep(&browser, "names-light");
+    let press = |words: &str| {
+        let button = format!(
+            "[...{section}.querySelectorAll('.pages button')].find((it) => it.textContent === '{words}')"
+        );
+        browser.run(&format!("{button}.click()"), &json!([]));
+    };
+    press("Next page");
+    shows(&names[25..50]);
+    press("Next page");
+    shows(&names[50..]);
+    assert_eq!(
+        browser.look(&format!("{section}.querySelector('.pages button:last-child').disabled")),
+        true
+    );
+    press("Page before");
+    shows(&names[25..50]);
+    // By a beginning, by what somebody is called here, and by what nobody is.
+    let beginning = names[40].to_string()[..8].to_owned();
+    look(&section, &beginning);
+    shows(&names[40..41]);
+    look(&section, "alice");
+    shows(&[alice.parse().unwrap()]);
+    for said in ["alice", "node", "locator", "192.0.2.1:4000", "route", "via"] {
+        browser.wait_for(&format!("{section}.querySelector('tbody').textContent.includes('{said}') || {section}.textContent.includes('{said}')"));
+    }
+    views_fit_any_screen(&browser, &["directory"]);
+    look(&section, "No Such");
+    browser.wait_for(&format!(
+        "{section}.querySelector('.note.bad').textContent.includes('Nobody is called')"
+    ));
+    // A RIB that every user can ask lists nothing, and says why.
+    let other = format!("document.querySelector('section[data-key={}]')", json!(open));
+    look(&other, "");
+    browser.wait_for(&format!(
+        "{other}.querySelector('.note.bad')?.textContent.includes('by a Unix socket only')"
+    ));
+    let console = browser.console();
+    assert!(console.iter().all(|line| line.contains("502")), "{console:?}");
+}
+
+/// A store of sixty names with a route each, and of this one, which has a locator, too; all of them
+/// in order.
+fn store_of_many(place: &Place, alice: &str) -> Vec<Name> {
+    let now_s =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let alice_key = load_key(&place.path("alice.key"), None).unwrap();
+    let mut holders: Vec<Identity> =
+        (0..60).map(|_| Identity::generate(Role::Node, now_s).unwrap()).collect();
+    assert_eq!(alice_key.name().to_string(), alice);
+    holders.push(alice_key);
+    let by = holders[0].name();
+    let window = Window::starting(now_s, 600);
+    let changes: Vec<Change> = holders
+        .iter()
+        .map(|holder| {
+            let mut entry = Entry::new((**holder.metadata()).clone(), by);
+            let locator = Locator::new("192.0.2.1:4000".parse().unwrap()).unwrap();
+            let route = Statement::Route { via: by, scope: Scope::Any };
+            for (statement, sequence) in [(route, 1), (Statement::Locator(locator), 2)] {
+                if sequence == 1 || holder.name().to_string() == alice {
+                    let said = holder.certify(statement, sequence, window).unwrap();
+                    entry.admit(&said, by, now_s).unwrap();
+                }
+            }
+            Change { name: holder.name(), before: None, after: Some(entry) }
+        })
+        .collect();
+    let mut store = Embedded::open(&place.path("many.redb")).unwrap();
+    store.commit(&changes).unwrap();
+    let mut names: Vec<Name> = holders.iter().map(Identity::name).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Nobody else was asked for anything since this was looked at last, and nothing went wrong.

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{Place, Running, remote};
 use crate::network::Network;
@@ -141,6 +141,64 @@ fn a_copy_made_while_a_rib_serves_is_a_store_to_go_on_with() {
     let given = page_of(admin, "/backup");
     assert!(given.starts_with("HTTP/1.1 403 ") && given.contains("Unix socket"), "{given}");
     assert!(!place.path("third.redb").exists());
+}
+
+#[test]
+fn names_are_listed_page_by_page_by_a_socket_alone_while_a_rib_serves() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let own = ["--key", "rib.key", "--admin", "./rib.sock"];
+    let mut rib = place.start(&[&["rib", "--listen", "127.0.0.1:0"], &own[..]].concat());
+    let to_rib = remote(&rib.next_object());
+    let (_router, at) = start_router(&place, "hill.key", &[&to_rib]);
+    let router = at.split('@').next().unwrap().to_owned();
+    let node = place.keygen("node", "carol.key");
+    let mut receiver = place.start(&["receive", "--key", "carol.key", "--router", &at]);
+    receiver.next_object();
+    let list = |more: &[&str]| {
+        place.run(&[&["--json", "rib", "list", "--admin", "./rib.sock"], more].concat())
+    };
+    let of = |more: &[&str]| {
+        let page = list(more).object();
+        let names = page["names"].as_array().unwrap();
+        let names: Vec<String> =
+            names.iter().map(|it| it["name"].as_str().unwrap().into()).collect();
+        (names, page["next"].as_str().map(str::to_owned))
+    };
+    let mut both = [router.clone(), node.clone()];
+    both.sort();
+    assert_eq!(of(&[]), (both.to_vec(), None));
+    assert_eq!(of(&["--limit", "1"]), (both[..1].to_vec(), Some(both[0].clone())));
+    assert_eq!(of(&["--limit", "1", "--after", &both[0]]), (both[1..].to_vec(), None));
+    assert_eq!(of(&["carol"]).0, [node.as_str()]);
+    assert_eq!(of(&[&router[..9]]).0, [router.as_str()]);
+    list(&["Nobody"]).is_refused_with(&["not called so here", "a to z"]);
+    let told = &list(&["carol"]).object()["names"][0];
+    let said = &told["statements"][0];
+    assert_eq!((&told["role"], &told["published_by"]), (&json!("node"), &json!(router)));
+    assert_eq!((&said["kind"], &said["via"]), (&json!("route"), &json!(router)));
+    assert!((1..=600).contains(&said["ends_in_s"].as_u64().unwrap()), "{told}");
+    let shown = place.run(&["rib", "list", "carol", "--admin", "./rib.sock"]).output;
+    assert!(shown.contains("(carol) node") && shown.contains("route via"), "{shown}");
+    // Who leaves says so, and what is listed is what is stored now.
+    assert_eq!(receiver.end().0, 0);
+    wait_until("the withdrawal", || {
+        list(&["carol"]).object()["names"][0]["statements"][0]["kind"] == "withdrawal"
+    });
+    // Every user can ask an address, and a router stores no names.
+    let elsewhere = Place::new();
+    let network = Network::start(&elsewhere);
+    let open = network.rib_ready["admin"].as_str().unwrap();
+    place.run(&["rib", "list", "--admin", open]).is_refused_with(&["Unix socket only"]);
+    let given = page_of(open, "/names");
+    assert!(given.starts_with("HTTP/1.1 403 ") && given.contains("Unix socket"), "{given}");
+    place.keygen("router", "mill.key");
+    let own = ["--key", "mill.key", "--rib", &to_rib, "--admin", "./mill.sock"];
+    let mut other = place.start(&[&["router", "--listen", "127.0.0.1:0"], &own[..]].concat());
+    other.next_object();
+    place
+        .run(&["rib", "list", "--admin", "./mill.sock"])
+        .is_refused_with(&["no names are stored here"]);
 }
 
 fn page_of(address: &str, path: &str) -> String {

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rhumb_cql::{Cluster, CqlAddress, Credentials, Options, Replication, TrustAnchors};
-use rhumb_rib::store::{Change, RemovalChange, Store};
+use rhumb_rib::store::{Change, Page, RemovalChange, Store, Wanted};
 use rhumb_rib::{Account, Entry, Held, RibError};
 use rhumb_trust::{Identity, Removal, Window};
 use rhumb_wire::certificate::Locator;
@@ -136,6 +136,13 @@ impl AnyStore {
             if is_last {
                 return Ok(all);
             }
+        }
+    }
+
+    pub(crate) async fn page(&mut self, wanted: &Wanted) -> Result<Page, RibError> {
+        match self {
+            Self::Blocking(store) => store.page(wanted),
+            Self::Cluster(cluster) => cluster.page(wanted).await,
         }
     }
 

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::copies::{Copies, WriteCopy};
 use super::http::{self, Enquirer};
+use super::listing::{ListNames, Listing};
 use super::snapshot::{Snapshot, VERSION};
 use super::telemetry::{self, Pushing};
 use crate::admin::{Admin, is_for_readers};
@@ -31,6 +32,7 @@ pub struct Control {
     wake: Wake,
     admin: Option<Admin>,
     copies: Arc<Copies>,
+    listing: Arc<Listing>,
 }
 
 impl Control {
@@ -54,16 +56,20 @@ impl Control {
             Lifetime::begin(with_parent)?
         };
         let (sender, questions) = sync_channel(MAX_QUESTIONS);
-        let copies = Arc::new(Copies::default());
-        let enquirer =
-            Enquirer { questions: sender, wake: wake.clone(), copies: Arc::clone(&copies) };
+        let (copies, listing) = (Arc::new(Copies::default()), Arc::new(Listing::default()));
+        let enquirer = Enquirer {
+            questions: sender,
+            wake: wake.clone(),
+            copies: Arc::clone(&copies),
+            listing: Arc::clone(&listing),
+        };
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Stop { stopped: Arc::clone(&stopped), wake: wake.clone() };
         std::thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || runtime.block_on(run(listener, enquirer, pushing, lifetime, stop)))
             .map_err(Failure::operation)?;
-        Ok(Self { stopped, questions, wake, admin, copies })
+        Ok(Self { stopped, questions, wake, admin, copies, listing })
     }
 
     /// Whether a signal asked the process to end.
@@ -85,6 +91,12 @@ impl Control {
     /// a thread of its own.
     pub fn offer_copies(&self, write: WriteCopy) {
         self.copies.offer(write);
+    }
+
+    /// Whoever may have a copy may also look through what is stored, page by page, each of which
+    /// `list` reads on a thread of its own.
+    pub fn offer_names(&self, list: ListNames) {
+        self.listing.offer(list);
     }
 
     /// Answers the questions that wait; costs nothing when there are none. Each answer says which

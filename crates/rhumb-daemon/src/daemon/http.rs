@@ -1,6 +1,6 @@
 //! The admin endpoint: `GET /status` (JSON) and `GET /metrics` (Prometheus), read-only, over
 //! HTTP/1.1, on a Unix socket or on loopback; and of who keeps a store `GET /backup`, a copy of all
-//! that is in it, on a Unix socket alone.
+//! that is in it, and `GET /names`, a page of it (`listing`), on a Unix socket alone.
 //!
 //! The socket answers its own user and root: what the system says of who is at the other end is
 //! looked at besides the file's mode. One for readers tells its status to whoever can enter its
@@ -25,6 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::copies::{Copies, PIECES_DEADLINE};
+use super::listing::Listing;
 use super::snapshot::Snapshot;
 use crate::admin::{is_for_readers, is_own};
 
@@ -34,6 +35,7 @@ pub(super) struct Enquirer {
     pub(super) questions: SyncSender<oneshot::Sender<Snapshot>>,
     pub(super) wake: Wake,
     pub(super) copies: Arc<Copies>,
+    pub(super) listing: Arc<Listing>,
 }
 
 impl Enquirer {
@@ -135,6 +137,11 @@ async fn exchange(
         Err(status) => (status, TEXT, format!("{status}\n")),
         Ok(Page::Backup) if !asker.may_copy => (FORBIDDEN, TEXT, NO_COPY_HERE.to_owned()),
         Ok(Page::Backup) => return Ok(Asked::ForCopy),
+        Ok(Page::Names(_)) if !asker.may_copy => (FORBIDDEN, TEXT, NO_NAMES_HERE.to_owned()),
+        Ok(Page::Names(query)) => match enquirer.listing.page(query).await {
+            Ok(page) => ("200 OK", JSON, format!("{page}\n")),
+            Err((status, problem)) => (status, TEXT, problem),
+        },
         Ok(page) => match (enquirer.ask().await, page) {
             (None, _) => (BUSY, TEXT, format!("{BUSY}\n")),
             (Some(snapshot), Page::Status) => ("200 OK", JSON, format!("{}\n", snapshot.status)),
@@ -180,11 +187,13 @@ async fn copy(stream: &mut (impl AsyncWrite + Unpin), copies: &Copies) -> std::i
     stream.shutdown().await
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Page {
     Status,
     Metrics,
     Backup,
+    /// Those that a query is about.
+    Names(String),
 }
 
 /// What a request asks for, or the status line that refuses it.
@@ -206,6 +215,10 @@ fn page(request: &[u8]) -> Result<Page, &'static str> {
         (Some("GET"), Some("/status")) => Ok(Page::Status),
         (Some("GET"), Some("/metrics")) => Ok(Page::Metrics),
         (Some("GET"), Some("/backup")) => Ok(Page::Backup),
+        (Some("GET"), Some("/names")) => Ok(Page::Names(String::new())),
+        (Some("GET"), Some(path)) if path.starts_with("/names?") => {
+            Ok(Page::Names(path["/names?".len()..].to_owned()))
+        }
         (Some("GET"), _) => Err("404 Not Found"),
         _ => Err("405 Method Not Allowed"),
     }
@@ -225,6 +238,8 @@ const FORBIDDEN: &str = "403 Forbidden";
 const BUSY: &str = "503 Service Unavailable";
 const NO_COPY_HERE: &str = "a back-up is given by a Unix socket only, and to its own user and root: \
     start the RIB with --admin alone, or with a path, and ask as one of these\n";
+const NO_NAMES_HERE: &str = "names are listed by a Unix socket only, and to its own user and root: \
+    start the RIB with --admin alone, or with a path, and ask as one of these\n";
 /// A scraper, a dashboard and a few curious people.
 const MAX_CONNECTIONS: usize = 16;
 /// Of these, those of readers: the others are for the daemon's own user and root.
@@ -241,22 +256,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn is_page(path: &str) -> bool {
+        matches!(path, "status" | "metrics" | "backup" | "names") || path.starts_with("names?")
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_answered_or_refused(bytes: Vec<u8>, text in "\\PC{0,40}") {
             let _ = page(&bytes);
             // Only the very path is a page, whatever surrounds it.
             let request = format!("GET /{text} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            prop_assert_eq!(page(request.as_bytes()).is_ok(), matches!(&*text, "status" | "metrics" | "backup"));
+            prop_assert_eq!(page(request.as_bytes()).is_ok(), is_page(&text));
         }
     }
 
     #[test]
-    fn three_pages_exist_and_nothing_else_does() {
+    fn four_pages_exist_and_nothing_else_does() {
         let get = |line: &str| page(format!("{line}\r\nHost: 127.0.0.1:9\r\n\r\n").as_bytes());
         assert_eq!(get("GET /status HTTP/1.1"), Ok(Page::Status));
         assert_eq!(get("GET /metrics HTTP/1.0"), Ok(Page::Metrics));
         assert_eq!(get("GET /backup HTTP/1.1"), Ok(Page::Backup));
+        assert_eq!(get("GET /names HTTP/1.1"), Ok(Page::Names(String::new())));
+        assert_eq!(get("GET /names?limit=5 HTTP/1.1"), Ok(Page::Names("limit=5".to_owned())));
+        assert_eq!(get("GET /namesakes HTTP/1.1"), Err("404 Not Found"));
         assert_eq!(get("GET /backup/etc HTTP/1.1"), Err("404 Not Found"));
         assert_eq!(get("GET / HTTP/1.1"), Err("404 Not Found"));
         assert_eq!(get("POST /status HTTP/1.1"), Err("405 Method Not Allowed"));

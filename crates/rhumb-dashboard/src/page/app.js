@@ -5,6 +5,7 @@ import { goBackTo, onCursor } from "./charts.js";
 import { Data } from "./data.js";
 import { h, morph } from "./elements.js";
 import { Picture, network } from "./graph.js";
+import { names } from "./names.js";
 import { Problem, begin, end, isBegun, tokenInAddress } from "./session.js";
 import { onTable, table } from "./tables.js";
 import { trace } from "./trace.js";
@@ -19,7 +20,7 @@ const VIEWS = [
   { id: "sessions", title: "Sessions", show: sessions },
   { id: "flows", title: "Flows", show: flows, of: ["router"] },
   { id: "certificates", title: "Certificates", show: certificates },
-  { id: "directory", title: "Directory", show: directory, of: ["rib", "router"] },
+  { id: "directory", title: "Directory", show: (data) => directory(data, (daemon) => names(data, daemon, draw)), of: ["rib", "router"] },
   { id: "waypoints", title: "Waypoints", show: waypoints, of: ["waypoint", "keyserver"] },
   { id: "exchange", title: "Exchange", show: exchange, of: ["exchange", "member"] },
   { id: "trace", title: "Way to a name", show: (data) => trace(data, draw) },

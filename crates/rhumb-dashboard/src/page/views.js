@@ -228,7 +228,7 @@ export function certificates(data) {
   ];
 }
 
-export function directory(data) {
+export function directory(data, look) {
   const ribs = data.of("rib");
   const fills = data.told.flatMap((daemon) => Object.entries(daemon.status.tables ?? {}).map(([name, fill]) => ({ daemon, name, ...fill })));
   const known = data.of("router").flatMap((daemon) => list(daemon.status.ribs).map((rib) => ({ daemon, ...rib })));
@@ -240,11 +240,11 @@ export function directory(data) {
       ["Log", status.log ? `epoch ${whole(status.log.epoch)}` : "none"], ["Removals", whole(status.removals)],
     ];
     return h("section", { "data-key": daemon.place }, h("h2", {}, `RIB ${data.calledDaemon(daemon)}`),
-      h("dl", { class: "figures" }, facts.map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value)))));
+      h("dl", { class: "figures" }, facts.map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value)))), look(daemon));
   });
   return [
     h("h1", {}, "Directory and caches"),
-    h("p", { class: "lead" }, "What RIBs hold, what routers remember of it, and whether what RIBs say holds. A full cache is no fault: what is not used makes room."),
+    h("p", { class: "lead" }, "What RIBs hold, name by name, what routers remember of it, and whether what RIBs say holds. A full cache is no fault: what is not used makes room."),
     stores,
     known.length > 0 && h("h2", {}, "RIBs as routers see them"),
     known.length > 0 && table({ id: "ribs", caption: "RIBs as routers see them", none: "", rows: known, columns: [

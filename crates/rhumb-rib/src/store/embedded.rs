@@ -44,7 +44,7 @@ use redb::{
 use rhumb_trust::Removal;
 use rhumb_wire::Name;
 
-use super::{Change, RemovalChange, Store};
+use super::{Change, Page, RemovalChange, Store, Wanted};
 use crate::record::footprint_of;
 use crate::{Account, Entry, Held, Moves, RibError};
 
@@ -98,6 +98,27 @@ impl Embedded {
     #[must_use]
     pub fn share(&self) -> Self {
         Self { tables: None, file: self.file.clone() }
+    }
+
+    /// At most `limit` entries behind `after`, or from the first; `None` where one is damaged.
+    fn records_after(
+        &mut self,
+        after: Option<Name>,
+        limit: usize,
+    ) -> Result<Vec<(Name, Option<Entry>)>, RibError> {
+        self.with(|tables| {
+            let from = match &after {
+                Some(name) => Bound::Excluded(&name.0),
+                None => Bound::Unbounded,
+            };
+            let range = tables.names.range::<&[u8; Name::LEN]>((from, Bound::Unbounded))?;
+            let mut read = Vec::new();
+            for record in range.take(limit) {
+                let (name, record) = record?;
+                read.push((Name(*name.value()), Entry::decode(record.value())));
+            }
+            Ok(read)
+        })
     }
 
     /// Runs `work` on the tables, which are closed when it fails.
@@ -248,24 +269,16 @@ impl Store for Embedded {
         after: Option<Name>,
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, RibError> {
-        let read = self.with(|tables| {
-            let from = match &after {
-                Some(name) => Bound::Excluded(&name.0),
-                None => Bound::Unbounded,
-            };
-            let range = tables.names.range::<&[u8; Name::LEN]>((from, Bound::Unbounded))?;
-            let mut read = Vec::new();
-            for record in range.take(limit) {
-                let (name, record) = record?;
-                read.push((Name(*name.value()), Entry::decode(record.value())));
-            }
-            Ok(read)
-        })?;
+        let read = self.records_after(after, limit)?;
         read.into_iter()
             .map(|(name, entry)| {
                 entry.map(|entry| (name, entry)).ok_or(RibError::DamagedEntry { name })
             })
             .collect()
+    }
+
+    fn page(&mut self, wanted: &Wanted) -> Result<Page, RibError> {
+        wanted.page_by(|after, limit| self.records_after(after, limit))
     }
 
     fn names(&mut self) -> Result<u64, RibError> {

@@ -14,6 +14,7 @@ pub mod backup;
 mod cached;
 mod doubts;
 pub mod embedded;
+mod listing;
 pub mod memory;
 mod recent;
 
@@ -22,6 +23,7 @@ pub use backup::{Copied, restore};
 pub(crate) use cached::{Cached, Taken};
 pub(crate) use doubts::Doubt;
 pub use embedded::Embedded;
+pub use listing::{Beginning, MOST_LISTED, NoBeginning, Page, Wanted};
 pub use memory::Memory;
 
 use std::sync::Arc;
@@ -60,6 +62,18 @@ pub trait Store {
         after: Option<Name>,
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, RibError>;
+
+    /// A page of what is stored, for people. As it is, it serves stores whose order is that of
+    /// names.
+    ///
+    /// # Errors
+    /// As [`Store::entry`]; whoever can tells of a damaged entry that it is one.
+    fn page(&mut self, wanted: &Wanted) -> Result<Page, RibError> {
+        wanted.page_by(|after, limit| {
+            let entries = self.entries_after(after, limit)?;
+            Ok(entries.into_iter().map(|(name, entry)| (name, Some(entry))).collect())
+        })
+    }
 
     /// About how many names have an entry.
     ///

@@ -14,6 +14,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::service::{self, Service};
 use rhumb_daemon::store::StoreAt;
+use rhumb_daemon::stored_names::lister;
 use rhumb_daemon::supervisor;
 use rhumb_daemon::{clock, key};
 use rhumb_io::PacketIo;
@@ -31,6 +32,7 @@ mod cluster;
 mod exchange;
 mod fullness;
 mod keeper;
+mod list;
 mod report;
 mod stats;
 
@@ -39,6 +41,7 @@ use cluster::InCluster;
 use exchange::AtExchange;
 use fullness::Fullness;
 use keeper::{InFile, Keeper};
+pub(crate) use list::run as list;
 pub(crate) use stats::run as stats;
 
 /// Runs the command.
@@ -54,6 +57,9 @@ pub(crate) fn run(settings: &mut RibSettings, with_parent: bool, form: Form) -> 
             control.offer_copies(Box::new(move |out| {
                 copied.back_up(out).map_err(std::io::Error::other)
             }));
+            let listed = store.share();
+            // A handle of its own, which is gone after each page and holds no old one.
+            control.offer_names(lister(move |wanted| listed.share().page(wanted)));
             let keeper = InFile::start(store.share(), control.wake().clone())?;
             // Nobody outside can tell a file from an older one that took its place.
             let id = *key::fresh_secret()?.first_chunk().expect("invariant: 16 of 32 bytes");
@@ -62,6 +68,7 @@ pub(crate) fn run(settings: &mut RibSettings, with_parent: bool, form: Form) -> 
         StoreAt::Cluster(address) => {
             let (keeper, store) =
                 InCluster::start(address, &mut settings.cluster, control.wake().clone())?;
+            control.offer_names(keeper.lister());
             serve(settings, identity, store, keeper, &control, form)
         }
     }

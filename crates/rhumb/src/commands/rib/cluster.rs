@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use rhumb_cql::{Cluster, Counts, CqlAddress, Feed, Heard, Options, Replication};
 use rhumb_daemon::config::ClusterSettings;
-use rhumb_daemon::daemon::{Metric, Snapshot};
+use rhumb_daemon::daemon::{ListNames, Metric, Snapshot};
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::stored_names::lister;
 use rhumb_io::Wake;
-use rhumb_rib::store::{Answer, Awaited, Read};
+use rhumb_rib::store::{Answer, Awaited, Page, Read, Wanted};
 use rhumb_rib::{Commit, Committed, RibError, Server};
 use rhumb_trust::{Now, Removal};
 use rhumb_wire::rib::StoreId;
@@ -30,6 +31,8 @@ pub(super) struct InCluster {
 enum Task {
     Read(Read),
     Write(Commit),
+    /// For people, with a place for the answer.
+    List(Wanted, Sender<Result<Page, RibError>>),
 }
 
 enum Done {
@@ -58,6 +61,16 @@ impl InCluster {
         let thread = std::thread::Builder::new().name("cluster".to_owned());
         thread.spawn(move || hand.run(&runtime, to_do, feed)).map_err(Failure::operation)?;
         Ok((Self { cluster, tasks, done }, (Awaited::new(removals), StoreId(id))))
+    }
+
+    /// Reads pages for people, beside what the directory has read.
+    pub(super) fn lister(&self) -> ListNames {
+        let tasks = self.tasks.clone();
+        lister(move |wanted| {
+            let (sender, answer) = channel();
+            tasks.send(Task::List(wanted.clone(), sender)).map_err(|_| RibError::NotAtHand)?;
+            answer.recv().map_err(|_| RibError::NotAtHand)?
+        })
     }
 }
 
@@ -115,6 +128,11 @@ impl Hand {
 
     async fn execute(self, task: Task) {
         let done = match task {
+            Task::List(wanted, answer) => {
+                // Who asked may wait no longer.
+                let _ = answer.send(self.cluster.page(&wanted).await);
+                return;
+            }
             Task::Read(read) => Done::Read(read, self.cluster.read(&read).await),
             Task::Write(commit) => {
                 let result = match commit.removals() {
