@@ -13,6 +13,11 @@ use serde_json::{Value, json};
 use crate::harness::{Place, Run, Running, remote};
 use crate::terminal::Terminal;
 
+/// The view's own hold on its terminal.
+#[allow(dead_code)] // Nobody suspends it here.
+#[path = "../src/commands/top/stage.rs"]
+mod stage;
+
 /// A RIB, a router, a receiver, and somebody who talks to it.
 struct Daemons {
     router: Running,
@@ -104,6 +109,40 @@ fn the_view_shows_daemons_in_terminals_of_all_sizes_and_leaves_no_trace() {
     // The shell's own screen is back, and so are its modes.
     assert!(!text.contains("rhumb top"), "{text}");
     terminal.wait_for("modes", |_| place.path("after").exists());
+    let modes = |file| std::fs::read_to_string(place.path(file)).unwrap();
+    assert_eq!(modes("before"), modes("after"));
+}
+
+/// No key and no daemon makes the view panic, so this test does, with the view's own hold on the
+/// terminal: it is the program in the terminal, too, when it is told so.
+#[test]
+fn a_panic_gives_the_terminal_back_before_it_is_told() {
+    if std::env::var_os(PANICS).is_some() {
+        let mut stage = stage::Stage::take().unwrap();
+        stage.draw(&mut rhumb_top::Top::new(rhumb_top::Labels::none(), 500, true)).unwrap();
+        let _ = std::io::stdin().read(&mut [0; 1]);
+        panic!("nobody thought of this");
+    }
+    let place = Place::new();
+    let this = std::env::current_exe().unwrap();
+    let name = "top::a_panic_gives_the_terminal_back_before_it_is_told";
+    let line = format!(
+        "echo what was there before; stty -a > before; {PANICS}=1 RUST_BACKTRACE=0 '{}' --exact \
+         {name} --nocapture; echo it has ended with $?; stty -a > after; touch over; sleep 60",
+        this.display()
+    );
+    let Some(terminal) = Terminal::open(&place, 100, 30, &line) else { return };
+    let shown = terminal.wait_for_words("rhumb top");
+    assert!(!shown.contains("what was there before"), "{shown}");
+    assert_eq!((terminal.is_on_another_screen(), terminal.has_cursor()), (true, false));
+    terminal.press(&["x"]);
+    let text = terminal.wait_for_words("it has ended with 101");
+    // What it says stands on the shell's own screen, line by line, below what was there.
+    assert!(text.starts_with("what was there before\n"), "{text}");
+    assert!(text.lines().any(|line| line == "nobody thought of this"), "{text}");
+    assert!(!text.contains("rhumb top"), "{text}");
+    terminal.wait_for("modes", |_| place.path("over").exists());
+    assert_eq!((terminal.is_on_another_screen(), terminal.has_cursor()), (false, true));
     let modes = |file| std::fs::read_to_string(place.path(file)).unwrap();
     assert_eq!(modes("before"), modes("after"));
 }
@@ -349,3 +388,5 @@ fn a_daemon_that_lies_does_nothing_to_the_terminal() {
 }
 
 const TITLE: &str = "rhumb top: daemons with their rates, drops and warnings, one in a row";
+/// Says to the test of a panic that it is the program that panics.
+const PANICS: &str = "RHUMB_TOP_PANICS";

@@ -53,6 +53,21 @@ impl Terminal {
         self.said(&["display-message", "-p", "#{pane_title}"])
     }
 
+    /// Whether a program has taken the whole of it, for as long as it runs.
+    pub(crate) fn is_on_another_screen(&self) -> bool {
+        self.said(&["display-message", "-p", "#{alternate_on}"]).trim() == "1"
+    }
+
+    /// How many rows are above the one in which is typed.
+    pub(crate) fn rows_above_the_cursor(&self) -> usize {
+        self.said(&["display-message", "-p", "#{cursor_y}"]).trim().parse().unwrap()
+    }
+
+    /// Whether it shows where one types.
+    pub(crate) fn has_cursor(&self) -> bool {
+        self.said(&["display-message", "-p", "#{cursor_flag}"]).trim() == "1"
+    }
+
     /// Presses keys, by tmux's names for them.
     pub(crate) fn press(&self, keys: &[&str]) {
         self.said(&[&["send-keys"], keys].concat());
