@@ -1,6 +1,6 @@
 //! `cargo xtask pictures`: draws each `docs/pictures/NAME.d2` as `NAME.svg` beside it, light and
-//! dark, the recording of the demo as a picture that moves, and what `rhumb top` showed as one that
-//! does not. Tests draw them again and compare, so that no picture is older than its text.
+//! dark, recordings as pictures that move, and what `rhumb top` showed as one that does not. Tests
+//! draw them again and compare, so that no picture is older than its text.
 //!
 //! The program that draws, d2, is a Go module; `docs/pictures/go.sum` fixes it to the byte. It is
 //! built once, into the target folder.
@@ -29,8 +29,9 @@ pub(crate) fn write(root: &Path) -> bool {
             easel.sources()?.iter().try_for_each(draw)
         })
         .and_then(|()| {
-            let drawing = drawing_of(&root.join(RECORDING));
-            write_to(&drawing, &recording(root)?.svg())?;
+            RECORDINGS.into_iter().try_for_each(|path| {
+                write_to(&drawing_of(&root.join(path)), &cast(root, path)?.svg())
+            })?;
             PANES.into_iter().try_for_each(|path| {
                 write_to(&drawing_of(&root.join(path)), &pane(root, path)?.svg())
             })
@@ -43,7 +44,10 @@ pub(crate) fn write(root: &Path) -> bool {
 
 /// Whether each is what its text says.
 pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
-    let mut outcome = outcome_of("demo", recorded_as_drawn(root));
+    let mut outcome = Outcome::passed(0);
+    for path in RECORDINGS {
+        outcome.add(outcome_of(path.trim_end_matches(".cast"), recorded_as_drawn(root, path)));
+    }
     for path in PANES {
         let is_as_drawn = pane(root, path)
             .and_then(|pane| Ok(pane.svg() == read(&drawing_of(&root.join(path)))?));
@@ -65,8 +69,12 @@ pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
 
 /// What the demo said when it was recorded.
 pub(crate) fn recording(root: &Path) -> Result<Cast, String> {
-    let text = read(&root.join(RECORDING))?;
-    Cast::parse(&text).map_err(|problem| format!("{RECORDING}: {problem}"))
+    cast(root, DEMO)
+}
+
+fn cast(root: &Path, path: &str) -> Result<Cast, String> {
+    let text = read(&root.join(path))?;
+    Cast::parse(&text).map_err(|problem| format!("{path}: {problem}"))
 }
 
 /// What a terminal showed.
@@ -75,8 +83,8 @@ fn pane(root: &Path, path: &str) -> Result<Pane, String> {
     Pane::parse(&text).map_err(|problem| format!("{path}: {problem}"))
 }
 
-fn recorded_as_drawn(root: &Path) -> Result<bool, String> {
-    Ok(recording(root)?.svg() == read(&drawing_of(&root.join(RECORDING)))?)
+fn recorded_as_drawn(root: &Path, path: &str) -> Result<bool, String> {
+    Ok(cast(root, path)?.svg() == read(&drawing_of(&root.join(path)))?)
 }
 
 fn write_to(path: &Path, text: &str) -> Result<(), String> {
@@ -153,7 +161,9 @@ fn drawing_of(source: &Path) -> PathBuf {
 }
 
 /// Made by asciinema 2, or by whatever else writes its format: `asciinema rec -c "rhumb demo"`.
-const RECORDING: &str = "docs/pictures/demo.cast";
+const DEMO: &str = "docs/pictures/demo.cast";
+/// Those besides it are written by tests of what they show, with `RHUMB_PICTURES=docs/pictures`.
+const RECORDINGS: [&str; 3] = [DEMO, "docs/pictures/lan.cast", "docs/pictures/network.cast"];
 /// Written by a test of `rhumb top`, with `RHUMB_PICTURES=docs/pictures`.
 const PANES: [&str; 2] = ["docs/pictures/top.cast", "docs/pictures/top-drops.cast"];
 /// Numbers of d2's themes: "neutral default", and "dark mauve" where the reader's screen is dark.

@@ -19,6 +19,7 @@ use crate::harness::{Place, Run, Running};
 use crate::hosts::{host, wait_for};
 use crate::namespaces::Namespace;
 use crate::pages::{commands, page as page_of};
+use crate::recorder::Recorder;
 use crate::terminal::Terminal;
 
 /// A machine.
@@ -44,7 +45,7 @@ impl Machine {
         );
         self.place.write("inside.sh", &inside);
         let line = format!("exec nsenter {net} unshare --uts sh inside.sh");
-        let terminal = Terminal::open(&self.place, 120, 50, &line)?;
+        let terminal = Terminal::open(&self.place, 200, 50, &line)?;
         terminal.wait_for_words(&format!("{name} $"));
         Some(terminal)
     }
@@ -338,13 +339,17 @@ fn people_compare_a_number_and_say_yes_on_both_screens() {
         return;
     };
     let begin = Instant::now();
+    let mut recorder = Recorder::begin("lan", RECORDED, [&kitchen.place, &desk.place]);
     types(&at_kitchen, first_up);
     at_kitchen.wait_for_words("nobody comes in before somebody here has let him in");
+    recorder.look("kitchen", &at_kitchen);
     types(&at_desk, second_up);
     let shown = at_desk.wait_for_words("is it the same? [y/N]");
     let number = shown.lines().find(|it| it.starts_with("    ")).unwrap().trim().to_owned();
     let asked = at_kitchen.wait_for_words("desk, at 10.9.0.2, asks to be let in");
     assert!(asked.contains(&number), "{number}: {asked}");
+    recorder.look("desk", &at_desk);
+    recorder.look("kitchen", &at_kitchen);
     // One yes is not enough, whichever it is; and it is for what has stood there for a moment.
     std::thread::sleep(Duration::from_millis(1500));
     types(&at_kitchen, "y");
@@ -352,10 +357,15 @@ fn people_compare_a_number_and_say_yes_on_both_screens() {
     assert_eq!(kitchen.members(), ["kitchen"]);
     types(&at_desk, "y");
     at_desk.wait_for_words("ready: this host is");
+    at_kitchen.wait_for_words("desk is in the network now, which has 2 members");
+    recorder.look("kitchen", &at_kitchen);
+    recorder.look("desk", &at_desk);
     let pinged = desk.shell(ping).output().unwrap();
     println!("from the first `rhumb up` to the first answer: {:?}", begin.elapsed());
     assert!(pinged.status.success(), "{pinged:?}");
-    at_kitchen.wait_for_words("desk is in the network now, which has 2 members");
+    recorder.add("desk", &format!("$ {}", ping.trim()));
+    recorder.add("desk", &String::from_utf8(pinged.stdout).unwrap());
+    recorder.end();
     wait_for("the other way", || kitchen.reaches("desk"));
     let _web = Beside::web(&kitchen, "in the kitchen");
     let mut serving = kitchen.shell(serve);
@@ -677,3 +687,5 @@ const BETWEEN_TEST: &str = "lan::whoever_is_in_between_shows_the_two_other_numbe
 const PASSING_ON: &str = "passing on";
 /// Says to a process of those tests which stranger it is.
 const STRANGER: &str = "RHUMB_TEST_STRANGER";
+/// Below the recording in the page.
+const RECORDED: &str = "rhumb up on two machines of one LAN: the same number on both screens, a yes on each, and a ping";

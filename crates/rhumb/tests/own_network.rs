@@ -8,11 +8,15 @@ use std::path::Path;
 use rhumb_trust::Membership;
 use serde_json::json;
 
-use crate::harness::Place;
+use crate::harness::{Place, Running};
 use crate::hosts::{Keeper, host, joined, own_address, up, wait_for};
 use crate::pages::{after, built, commands, page, play};
 use crate::ports::web_server;
+use crate::recorder::{self, Recorder};
 
+/// Below the recording in the page.
+const RECORDED: &str =
+    "A network made, run and joined by three commands, and a ping between its two members";
 const BODY: &[u8] = b"a page for members";
 
 fn ping(place: &Place, name: &str) -> i32 {
@@ -66,6 +70,49 @@ fn a_network_is_made_run_and_joined_without_a_file_or_a_name() {
     running.nudge("TERM");
     let _ = running.child.wait();
     assert_eq!(keeper.place.processes_left(), Vec::<u32>::new());
+}
+
+/// What the page shows as a recording: each command as somebody types it, and what it says.
+#[test]
+fn three_commands_say_what_the_recording_shows() {
+    let (host, alice) = (host(), host());
+    // Readers of the page have this address, too; tests beside this one have their own.
+    let address = if recorder::is_wanted() { "127.0.0.1".to_owned() } else { own_address() };
+    let mut recorder = Recorder::begin("network", RECORDED, [&host, &alice]);
+    let says = |recorder: &mut Recorder, who: &str, place: &Place, line: &str| -> String {
+        recorder.add(who, &format!("$ rhumb {line}"));
+        let run = place.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(run.code, 0, "{line}: {}", run.errors);
+        recorder.add(who, &run.output);
+        run.output
+    };
+    let create = format!("network create home --address {address}");
+    says(&mut recorder, "host", &host, &create);
+    recorder.add("host", "$ rhumb network run home &");
+    let running = host.start_for_people(&["network", "run", "home"]);
+    runs(&mut recorder, "host", &running, "let somebody join");
+    let invited = says(&mut recorder, "host", &host, "network invite home --as alice");
+    let (_, code) = invited.split_once("rhumb join ").unwrap();
+    let code = code.split_whitespace().next().unwrap();
+    says(&mut recorder, "alice", &alice, &format!("join {code}"));
+    recorder.add("alice", "$ rhumb up &");
+    let node = alice.start_for_people(&["up"]);
+    runs(&mut recorder, "alice", &node, "ready: this host is");
+    wait_for("alice reaches the host", || ping(&alice, "host") == 0);
+    says(&mut recorder, "alice", &alice, "ping host --count 3");
+    recorder.end();
+}
+
+/// What it says until it is ready.
+fn runs(recorder: &mut Recorder, who: &str, running: &Running, until: &str) {
+    let mut is_over = false;
+    wait_for(until, || {
+        for line in running.lines_so_far() {
+            is_over |= line.contains(until);
+            recorder.add(who, &line);
+        }
+        is_over
+    });
 }
 
 #[test]

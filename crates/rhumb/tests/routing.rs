@@ -13,6 +13,7 @@ mod inbox;
 mod namespaces;
 mod network;
 mod pages;
+mod recorder;
 mod stamping;
 mod terminal;
 mod waypoints;
