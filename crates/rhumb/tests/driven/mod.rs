@@ -3,7 +3,7 @@
 //!
 //! WebDriver is JSON over HTTP on loopback: one request a connection is all that it takes.
 
-#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
+#![allow(dead_code, clippy::unwrap_used)] // Each user takes a part of this; a test may panic.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
+
+use crate::harness::{Place, Running};
 
 /// A browser with one window. Ended by id when dropped, with what it has started.
 pub(crate) struct Browser {
@@ -71,6 +73,42 @@ impl Browser {
         let session = browser.call("POST", "/session", &wanted);
         browser.session = format!("/session/{}", session["sessionId"].as_str().unwrap());
         Some(browser)
+    }
+
+    /// One that shows a dashboard of these daemons, once all of them have told how they are.
+    pub(crate) fn of_daemons(place: &Place, admins: &[&str]) -> Option<(Self, Running)> {
+        let browser = Self::start(place.folder())?;
+        let arguments = ["dashboard", "--listen", "127.0.0.1:0", "--only"].into_iter();
+        let admins: Vec<&str> = admins.iter().flat_map(|it| ["--admin", it]).collect();
+        let mut dashboard =
+            place.start(&arguments.chain(admins.iter().copied()).collect::<Vec<_>>());
+        browser.open(dashboard.next_object()["url"].as_str().unwrap());
+        let count = admins.len() / 2;
+        browser.wait_for(&format!("document.querySelectorAll('.card .dot.up').length === {count}"));
+        Some((browser, dashboard))
+    }
+
+    /// Waits until a table, by its caption, has a row with these texts below these titles.
+    #[track_caller]
+    pub(crate) fn wait_for_row(&self, table: &str, cells: &[(&str, &str)]) {
+        let (table, cells) = (json!(table), json!(cells));
+        self.wait_for(&format!(
+            "[...document.querySelectorAll(`section[aria-label=\"${{{table}}}\"] tbody tr`)].some((row) => \
+             {cells}.every(([title, text]) => \
+             row.querySelector(`[data-label=\"${{title}}\"]`)?.textContent === text))"
+        ));
+    }
+
+    /// Waits until a figure of a section, by how its head begins, matches a pattern.
+    #[track_caller]
+    pub(crate) fn wait_for_figure(&self, section: &str, title: &str, pattern: &str) {
+        let [section, title, pattern] = [section, title, pattern].map(|it| json!(it));
+        self.wait_for(&format!(
+            "[...document.querySelectorAll('main section')].some((it) => \
+             it.querySelector('h2')?.textContent.startsWith({section}) && \
+             [...it.querySelectorAll('.figures div')].some((it) => \
+             it.querySelector('dt').textContent === {title} && new RegExp('^(?:' + {pattern} + ')$').test(it.querySelector('dd').textContent)))"
+        ));
     }
 
     /// Opens an address.
