@@ -92,14 +92,17 @@ impl Cast {
         )
     }
 
-    /// A line in as many rows as a terminal of this width takes.
+    /// A line in as many rows as a terminal of this width takes, cut between words where it can be.
     fn rows(&self, (at, line): &(f64, String)) -> Vec<(f64, String)> {
-        let characters: Vec<char> = line.chars().collect();
-        let mut rows: Vec<_> =
-            characters.chunks(self.columns).map(|row| (*at, row.iter().collect())).collect();
-        if rows.is_empty() {
-            rows.push((*at, String::new()));
+        let mut left: Vec<char> = line.chars().collect();
+        let mut rows = Vec::new();
+        while left.len() > self.columns {
+            let space = left[..self.columns].iter().rposition(|it| *it == ' ');
+            let rest = left.split_off(space.map_or(self.columns, |at| at + 1));
+            rows.push((*at, left.into_iter().collect()));
+            left = rest;
         }
+        rows.push((*at, left.into_iter().collect()));
         rows
     }
 }
@@ -124,15 +127,15 @@ mod tests {
 
     const SMALL: &str = r#"{"version":2,"width":4,"title":"a < b"}
 [0.5,"o","one\r\nsi"]
-[1.0,"o","x more\n\n"]
+[1.0,"o","x more\n\nfourfive\n"]
 "#;
 
     #[test]
     fn lines_are_put_together_and_wrapped() {
         let cast = Cast::parse(SMALL).unwrap();
-        assert_eq!(cast.lines().collect::<Vec<_>>(), ["one", "six more", ""]);
+        assert_eq!(cast.lines().collect::<Vec<_>>(), ["one", "six more", "", "fourfive"]);
         let svg = cast.svg();
-        for row in [">one<", ">six <", ">more<", "><", "<title>a &lt; b<"] {
+        for row in [">one<", ">six <", ">more<", "><", ">four<", ">five<", "<title>a &lt; b<"] {
             assert!(svg.contains(row), "{row}: {svg}");
         }
         assert_eq!(svg.matches("@keyframes").count(), 2);
