@@ -244,8 +244,8 @@ pub(crate) enum Taken {
     News(Name),
 }
 
-/// Of so many times that a record is used again, its entry is kept once: what is in use is kept soon,
-/// what is not hardly ever.
+/// Of so many times that a record is used again, its entry is kept once: what is in use is kept
+/// soon, what is not hardly ever.
 const KEPT_EVERY: usize = 8;
 /// What a record takes besides its bytes: in the map, in the queue, and where it is.
 const RECORD_PLACE: usize = 160;
