@@ -90,17 +90,6 @@ pub(crate) fn run(
     Ok(Finished { output: String::from_utf8_lossy(&bytes).into_owned(), end })
 }
 
-/// Has this thread, and what it starts from now on, take what others leave of the processors. Where
-/// that cannot be had, it takes its share.
-pub(crate) fn give_way() {
-    let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-    if let Some(id) = thread.file_name() {
-        let mut command = Command::new("renice");
-        command.args(["-n", "10", "-p"]).arg(id).stdout(Stdio::null()).stderr(Stdio::null());
-        let _ = command.status();
-    }
-}
-
 /// Whether a program of this name is found in `PATH`.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -2,8 +2,8 @@
 //!
 //! Flow: 1. build, and learn which programs there are; 2. leave out those that passed and are
 //! unchanged since; 3. run what starts processes, which mostly waits, and beside it, with what it
-//! leaves of the processors, all others, then the tests of documentation, and whatever else only
-//! computes; 4. run by themselves those that measure time.
+//! leaves of the processors, all others and then the tests of documentation; 4. run by themselves
+//! those that measure time.
 //!
 //! Invariant: a program is remembered as passed only if none of its tests failed or skipped itself.
 
@@ -81,13 +81,7 @@ impl Program {
 }
 
 /// Builds and runs all programs; with `again` also those that passed and are unchanged since.
-/// `aside` is done beside those that mostly wait.
-pub(crate) fn run(
-    root: &Path,
-    target_directory: &Path,
-    again: bool,
-    aside: impl FnOnce() + Send,
-) -> Outcome {
+pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome {
     let mut passed = Passed::load(root, target_directory);
     let mut of_all = Command::new(cargo());
     of_all.current_dir(root).args(["test", "--workspace"]);
@@ -111,12 +105,7 @@ pub(crate) fn run(
     let (of_processes, others): (Vec<_>, Vec<_>) =
         beside.into_iter().partition(|program| !program.starts.is_empty());
     let ((rest, of_documentation), mut ran) = std::thread::scope(|scope| {
-        let background = scope.spawn(|| {
-            let ran = (run_all(&others, true), documentation(root));
-            process::give_way();
-            aside();
-            ran
-        });
+        let background = scope.spawn(|| (run_all(&others, true), documentation(root)));
         let ran = run_all(&of_processes, false);
         (background.join().expect("invariant: running programs does not panic"), ran)
     });

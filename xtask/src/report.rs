@@ -78,21 +78,6 @@ impl Report {
         self.steps.push((name, elapsed, outcome));
     }
 
-    /// As [`Report::step`], where `fast` leaves out what takes longer.
-    pub(crate) fn step_unless(
-        &mut self,
-        fast: bool,
-        name: &'static str,
-        work: impl FnOnce() -> Outcome,
-    ) {
-        self.step(name, || if fast { Outcome::skipped(format!("{name}: --fast")) } else { work() });
-    }
-
-    /// The steps of another one behind its own.
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.steps.extend(other.steps);
-    }
-
     pub(crate) fn succeeded(&self) -> bool {
         self.steps.iter().all(|(_, _, outcome)| outcome.failures.is_empty())
     }
