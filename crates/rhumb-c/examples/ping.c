@@ -16,7 +16,9 @@
 #include "rhumb.h"
 
 #define PORT 7
+#ifndef PATIENCE_MS
 #define PATIENCE_MS 30000
+#endif
 
 static rhumb_error error;
 

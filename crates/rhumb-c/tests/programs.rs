@@ -105,6 +105,8 @@ fn compile(network: &Network, source: &str, linked: Linked) -> PathBuf {
     let mut command = Command::new("cc");
     command.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-pedantic"]);
     command.args(["-Wall", "-Wextra", "-Werror", "-g"]);
+    // Less than what is waited for its lines.
+    command.arg("-DPATIENCE_MS=100000");
     command.arg("-I").arg(folder().join("include")).arg(folder().join(source));
     match linked {
         Linked::Static => {
