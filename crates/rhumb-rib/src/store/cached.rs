@@ -27,8 +27,6 @@ pub(crate) struct Cached<S> {
     missed: Vec<Read>,
     /// Entries that were in memory, and those that were not.
     uses: [u64; 2],
-    /// How often a record was used that had been used before.
-    again: usize,
 }
 
 impl<S: Store> Cached<S> {
@@ -37,15 +35,7 @@ impl<S: Store> Cached<S> {
         let is_elsewhere = store.awaited().is_some();
         let hot = Recent::new(entries.max(if is_elsewhere { LEAST_AWAITED } else { 0 }), 1);
         let records = (!is_elsewhere).then(|| Recent::new(bytes, RECORD_PLACE));
-        Self {
-            store,
-            hot,
-            records,
-            doubts: Doubts::new(),
-            missed: Vec::new(),
-            uses: [0; 2],
-            again: 0,
-        }
+        Self { store, hot, records, doubts: Doubts::new(), missed: Vec::new(), uses: [0; 2] }
     }
 
     pub(crate) fn entry(&mut self, name: &Name) -> Result<Option<Arc<Entry>>, RibError> {
@@ -59,10 +49,8 @@ impl<S: Store> Cached<S> {
         if let Some((entry, is_again)) = decoded {
             self.uses[0] += 1;
             let entry = Arc::new(entry);
-            // What is asked for seldom makes nothing give way that is asked for often: that costs
-            // more memory to be waited for than to decode the record once more.
-            self.again += usize::from(is_again);
-            if is_again && self.again.is_multiple_of(KEPT_EVERY) {
+            // What is asked for once makes nothing give way that is asked for often.
+            if is_again {
                 self.hot.insert(*name, entry.clone(), 0);
             }
             return Ok(Some(entry));
@@ -244,9 +232,6 @@ pub(crate) enum Taken {
     News(Name),
 }
 
-/// Of so many times that a record is used again, its entry is kept once: what is in use is kept
-/// soon, what is not hardly ever.
-const KEPT_EVERY: usize = 8;
 /// What a record takes besides its bytes: in the map, in the queue, and where it is.
 const RECORD_PLACE: usize = 160;
 /// Room for any record but the rarest.
