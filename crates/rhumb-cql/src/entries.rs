@@ -134,13 +134,7 @@ impl Inner {
         let mut entries = Vec::new();
         while entries.len() < limit {
             let asked = (limit - entries.len()).min(ROWS_AT_ONCE);
-            let limit = asked as i32;
-            let read = match &after {
-                None => statements.read(&statements.read_first, (limit,)).await?,
-                Some(after) => {
-                    statements.read(&statements.read_after, (&after.0[..], limit)).await?
-                }
-            };
+            let read = statements.names_after(after, asked).await?;
             for columns in read.rows::<Columns>().map_err(other)? {
                 let (name, row) = row_of(columns.map_err(other)?)?;
                 let entry = row.entry(now_s).map_err(|_| RibError::DamagedEntry { name })?;
@@ -171,11 +165,7 @@ impl Inner {
         let _place = self.place()?;
         let statements = &self.ready().await?.statements;
         let asked = wanted.limit.clamp(1, MOST_LISTED);
-        let limit = asked as i32;
-        let read = match &wanted.after {
-            None => statements.read(&statements.read_first, (limit,)).await?,
-            Some(after) => statements.read(&statements.read_after, (&after.0[..], limit)).await?,
-        };
+        let read = statements.names_after(wanted.after, asked).await?;
         let (mut names, mut last) = (Vec::new(), None);
         for columns in read.rows::<Columns>().map_err(other)? {
             let (name, row) = row_of(columns.map_err(other)?)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rhumb_rib::RibError;
 use rhumb_rib::cells::Slot;
+use rhumb_wire::Name;
 use scylla::client::session::Session;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
@@ -22,8 +23,8 @@ use crate::failure::{failed, other};
 pub(crate) struct Statements {
     session: Arc<Session>,
     pub(crate) read_row: PreparedStatement,
-    pub(crate) read_first: PreparedStatement,
-    pub(crate) read_after: PreparedStatement,
+    read_first: PreparedStatement,
+    read_after: PreparedStatement,
     /// In the order of the columns.
     write_cell: Vec<PreparedStatement>,
     write_way: PreparedStatement,
@@ -116,6 +117,19 @@ impl Statements {
     ) -> Result<QueryRowsResult, RibError> {
         let answer = self.session.execute_unpaged(prepared, values).await.map_err(failed)?;
         answer.into_rows_result().map_err(other)
+    }
+
+    /// Reads at most so many names behind this one, or from the first, in the cluster's own order.
+    pub(crate) async fn names_after(
+        &self,
+        after: Option<Name>,
+        limit: usize,
+    ) -> Result<QueryRowsResult, RibError> {
+        let limit = limit as i32;
+        match after {
+            None => self.read(&self.read_first, (limit,)).await,
+            Some(after) => self.read(&self.read_after, (&after.0[..], limit)).await,
+        }
     }
 
     /// Reads one page of rows, and where the next one begins.

@@ -136,8 +136,11 @@ fn readers_see_how_a_daemon_is_and_get_nothing_else() {
     assert!(run.output.starts_with("rib "), "{}", run.errors);
     assert_ne!(as_reader(&place, READERS + 1, &ask).unwrap().code, 0, "another group's");
     let backup = ["rib", "backup", "/dev/shm/no-copy-for-readers", "--admin", "readers/rib.sock"];
-    let run = as_reader(&place, READERS, &backup).unwrap();
-    assert!(run.code != 0 && run.errors.contains("to its own user and root"), "{}", run.errors);
+    let list = ["rib", "list", "--admin", "readers/rib.sock"];
+    for not_theirs in [&backup[..], &list] {
+        let run = as_reader(&place, READERS, not_theirs).unwrap();
+        assert!(run.code != 0 && run.errors.contains("to its own user and root"), "{}", run.errors);
+    }
     // Whoever holds connections keeps nobody but readers from asking.
     place.write("hold.pl", HOLD);
     let mut command = Command::new("setpriv");

@@ -135,9 +135,13 @@ async fn exchange(
     let asked = if asker.may_ask { page(&request) } else { Err(FORBIDDEN) };
     let (status, content_type, body) = match asked {
         Err(status) => (status, TEXT, format!("{status}\n")),
-        Ok(Page::Backup) if !asker.may_copy => (FORBIDDEN, TEXT, NO_COPY_HERE.to_owned()),
+        Ok(Page::Backup) if !asker.may_copy => {
+            (FORBIDDEN, TEXT, format!("a back-up is given {OWN_SOCKET}\n"))
+        }
         Ok(Page::Backup) => return Ok(Asked::ForCopy),
-        Ok(Page::Names(_)) if !asker.may_copy => (FORBIDDEN, TEXT, NO_NAMES_HERE.to_owned()),
+        Ok(Page::Names(_)) if !asker.may_copy => {
+            (FORBIDDEN, TEXT, format!("names are listed {OWN_SOCKET}\n"))
+        }
         Ok(Page::Names(query)) => match enquirer.listing.page(query).await {
             Ok(page) => ("200 OK", JSON, format!("{page}\n")),
             Err((status, problem)) => (status, TEXT, problem),
@@ -236,10 +240,9 @@ const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const FORBIDDEN: &str = "403 Forbidden";
 const BUSY: &str = "503 Service Unavailable";
-const NO_COPY_HERE: &str = "a back-up is given by a Unix socket only, and to its own user and root: \
-    start the RIB with --admin alone, or with a path, and ask as one of these\n";
-const NO_NAMES_HERE: &str = "names are listed by a Unix socket only, and to its own user and root: \
-    start the RIB with --admin alone, or with a path, and ask as one of these\n";
+/// Of what says who is where.
+const OWN_SOCKET: &str = "by a Unix socket only, and to its own user and root: start the RIB with \
+    --admin alone, or with a path, and ask as one of these";
 /// A scraper, a dashboard and a few curious people.
 const MAX_CONNECTIONS: usize = 16;
 /// Of these, those of readers: the others are for the daemon's own user and root.

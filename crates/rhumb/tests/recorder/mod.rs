@@ -1,5 +1,5 @@
-//! Recordings for the documentation, made by running what they show: lines as they came, each
-//! behind the machine that said it.
+//! Recordings for the documentation, made by running what they show: lines as they came, but for
+//! empty ones, each behind the machine that said it.
 //!
 //! Where somebody asks for pictures (`RHUMB_PICTURES=docs/pictures`), a recording is written, as
 //! `cargo xtask pictures` draws it; everywhere else it is compared with the one that is there, but

@@ -418,7 +418,7 @@ impl Seen {
         if line.trim().is_empty() && (self.chosen.is_some() || self.is_open) {
             return;
         }
-        let (is_no, number) = match line.trim().strip_prefix(['n', 'N']) {
+        let (refuses, number) = match line.trim().strip_prefix(['n', 'N']) {
             Some(rest) => (true, rest),
             None => (is_no(line), line),
         };
@@ -427,7 +427,7 @@ impl Seen {
         let mut with_number =
             self.asking.iter().filter(|it| is_number && digits(&it.number) == typed);
         let is_read = self.changed_at.is_some_and(|at| now >= at + READ_WITHIN);
-        let found = match (&self.asking[..], is_yes(line) || self::is_no(line)) {
+        let found = match (&self.asking[..], is_yes(line) || is_no(line)) {
             ([one], true) if is_read => Some(one),
             ([_, ..], true) => {
                 form.say(
@@ -443,7 +443,7 @@ impl Seen {
         // Who was told no asks again, under another number.
         let is_over = |it: &&Asking| self.told_no.contains(&it.number);
         let Some(found) = found.filter(|it| !is_over(it)).cloned() else { return };
-        if is_no {
+        if refuses {
             self.chosen = self.chosen.take().filter(|it| it.number != found.number);
             self.refused = Some(found);
             return;
