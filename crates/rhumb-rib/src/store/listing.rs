@@ -76,7 +76,7 @@ impl Beginning {
 
 /// The first of all names whose text begins so.
 fn first_of(text: &str) -> Option<Name> {
-    // `a` stands for zeros: the order of texts is that of names.
+    // `a` stands for zeros: names are in the order of their texts, digits behind letters.
     format!("{text:a<len$}", len = Name::TEXT_LEN).parse().ok()
 }
 
