@@ -203,7 +203,7 @@ stat::average_exec_per_sec:     3
 ";
 
     fn finished(output: &str, end: End) -> Finished {
-        Finished { output: output.to_owned(), end }
+        Finished { output: output.to_owned(), end, cpu: Duration::ZERO }
     }
 
     #[test]

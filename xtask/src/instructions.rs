@@ -19,13 +19,13 @@ pub(crate) fn run(root: &Path) -> Outcome {
     if !process::is_installed("valgrind") {
         return Outcome::skipped("instructions: no `valgrind`");
     }
-    let bench = match build(root) {
-        Ok(bench) => bench,
+    let program = match build(root) {
+        Ok(program) => program,
         Err(problem) => return Outcome::failed(format!("instructions: {problem}")),
     };
     let mut outcome = Outcome::default();
     for (form, budget) in BUDGETS {
-        match overhead(&bench, form) {
+        match overhead(&program, form) {
             Ok(instructions) => {
                 println!(
                     "{form}: {instructions} instructions a datagram over the bare loop, budget {budget}"
@@ -44,11 +44,11 @@ pub(crate) fn run(root: &Path) -> Outcome {
     outcome
 }
 
-/// The bench program.
+/// The program that is counted, as a release has the code of the switch.
 fn build(root: &Path) -> Result<PathBuf, String> {
     let mut build = Command::new(cargo());
-    build.current_dir(root).args(["bench", "--quiet", "-p", "rhumb-switch", "--bench", "switch"]);
-    build.args(["--no-run", "--message-format=json"]);
+    build.current_dir(root).args(["build", "--quiet", "--release", "--locked"]);
+    build.args(["--package", PROGRAM, "--message-format=json"]);
     let finished = process::run(&mut build, BUILD_DEADLINE, Echo::ErrorsShown)?;
     if !finished.succeeded() {
         return Err(format!("the build {}", finished.end));
@@ -63,15 +63,15 @@ fn executable_in(messages: &str) -> Option<PathBuf> {
 }
 
 /// What the switch takes over the bare loop, in instructions a datagram.
-fn overhead(bench: &Path, form: &str) -> Result<i64, String> {
-    Ok((count(bench, "switch", form)? - count(bench, "bare", form)?) / DATAGRAMS)
+fn overhead(program: &Path, form: &str) -> Result<i64, String> {
+    Ok((count(program, "switch", form)? - count(program, "bare", form)?) / DATAGRAMS)
 }
 
 /// Instructions in which a contestant forwards all datagrams.
-fn count(bench: &Path, contestant: &str, form: &str) -> Result<i64, String> {
+fn count(program: &Path, contestant: &str, form: &str) -> Result<i64, String> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED]);
-    command.arg(bench).args(["--instructions", contestant, form, PAYLOAD]);
+    command.arg(program).args([contestant, form, PAYLOAD]);
     let finished = process::run(&mut command, RUN_DEADLINE, Echo::Kept)?;
     // Where the function is not found, nothing is collected.
     let collected = collected_in(&finished.output).filter(|it| *it > 0 && finished.succeeded());
@@ -92,7 +92,8 @@ fn collected_in(output: &str) -> Option<i64> {
 /// Before the crates of the hot path were built in one piece each, changes
 /// that touched none of its code moved it between 385 and 398.
 const BUDGETS: [(&str, i64); 2] = [("labels", 532), ("names", 667)];
-/// Collects within the bench's function of this name alone.
+const PROGRAM: &str = "rhumb-switch-instructions";
+/// Collects within the program's function of this name alone.
 const COUNTED: &str = "--toggle-collect=*instructions*counted*";
 /// Bytes: the difference is the same at every size.
 const PAYLOAD: &str = "64";

@@ -2,6 +2,7 @@
 //! have ended or were killed, and its output up to then is kept.
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
@@ -22,6 +23,9 @@ pub(crate) enum Echo {
 pub(crate) struct Finished {
     pub(crate) output: String,
     pub(crate) end: End,
+    /// Time of processors that it and those whom it started and awaited took, where the system
+    /// tells; without the last [`POLL_INTERVAL`].
+    pub(crate) cpu: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +83,7 @@ pub(crate) fn run(
     }
     drop(sender);
 
-    let end = wait(&mut child, Instant::now() + deadline)?;
+    let (end, cpu) = wait(&mut child, Instant::now() + deadline)?;
     // A grandchild that outlives the child may hold the pipe
     // open for ever: its output is not waited for.
     let mut bytes = Vec::new();
@@ -87,14 +91,14 @@ pub(crate) fn run(
     while let Ok(chunk) = chunks.recv_timeout(patience.saturating_duration_since(Instant::now())) {
         bytes.extend_from_slice(&chunk);
     }
-    Ok(Finished { output: String::from_utf8_lossy(&bytes).into_owned(), end })
+    Ok(Finished { output: String::from_utf8_lossy(&bytes).into_owned(), end, cpu })
 }
 
 /// Whether a program of this name is found in `PATH`.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Administration tools are often left out of an ordinary user's PATH.
-    let usual = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(usual).any(|folder| folder.join(program).is_file())
 }
 
@@ -112,18 +116,20 @@ fn forward(mut from: impl Read, show: bool, to: &Sender<Vec<u8>>) {
     }
 }
 
-fn wait(child: &mut Child, deadline: Instant) -> Result<End, String> {
+fn wait(child: &mut Child, deadline: Instant) -> Result<(End, Duration), String> {
+    let mut cpu = Duration::ZERO;
     loop {
+        cpu = cpu_of(child.id()).unwrap_or(cpu);
         match child.try_wait().map_err(|error| error.to_string())? {
-            Some(status) if status.success() => return Ok(End::Success),
-            Some(status) => return Ok(End::Failure(status.code().unwrap_or(-1))),
+            Some(status) if status.success() => return Ok((End::Success, cpu)),
+            Some(status) => return Ok((End::Failure(status.code().unwrap_or(-1)), cpu)),
             None if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
             None => break,
         }
     }
     kill_with_descendants(child.id());
     child.wait().map_err(|error| error.to_string())?;
-    Ok(End::TimedOut)
+    Ok((End::TimedOut, cpu))
 }
 
 /// Kills by id: the process and whatever descends from it, as `/proc` tells.
@@ -147,14 +153,37 @@ fn children_of(parent: u32) -> Vec<u32> {
 }
 
 fn parent_of(id: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    field_of(&stat_of(id)?, 4)?.try_into().ok()
+}
+
+/// Time of processors that this process and those whom it started and awaited took until now.
+pub(crate) fn own_cpu() -> Duration {
+    cpu_of(std::process::id()).unwrap_or_default()
+}
+
+/// Its own time, and that of those whom it has awaited.
+fn cpu_of(id: u32) -> Option<Duration> {
+    let stat = stat_of(id)?;
+    let ticks: Option<u64> = (14..=17).map(|number| field_of(&stat, number)).sum();
+    Some(Duration::from_millis(ticks? * TICK_MS))
+}
+
+fn stat_of(id: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{id}/stat")).ok()
+}
+
+/// The field of this number in `/proc/PID/stat`, counted from 1 as in proc(5); not of the first
+/// three.
+fn field_of(stat: &str, number: usize) -> Option<u64> {
     // The second field is the program's name in brackets,
     // which may itself hold spaces and brackets.
     let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(1)?.parse().ok()
+    after_name.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// What `/proc` counts in, for programs on any Linux (proc(5), `sysconf(_SC_CLK_TCK)`).
+const TICK_MS: u64 = 10;
 /// How long output may still come after the program has ended.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -172,6 +201,19 @@ mod tests {
         assert_eq!(finished.end, End::Failure(3));
         assert!(finished.output.contains("out") && finished.output.contains("err"));
         assert!(shell("true", Duration::from_secs(20)).succeeded());
+    }
+
+    #[test]
+    fn time_of_processors_is_that_of_a_program_and_of_what_it_started() {
+        if !std::path::Path::new("/proc/self/stat").exists() {
+            return;
+        }
+        let counts = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let own = shell(&format!("{counts}; sleep 0.1"), Duration::from_secs(60));
+        let started =
+            shell(&format!("(exec sh -c '{counts}'); sleep 0.1"), Duration::from_secs(60));
+        assert!(own.cpu >= Duration::from_millis(50), "{:?}", own.cpu);
+        assert!(started.cpu >= own.cpu / 4, "{:?} of {:?}", started.cpu, own.cpu);
     }
 
     #[test]

@@ -143,6 +143,9 @@ fn run_all(programs: &[Program], is_in_the_background: bool) -> Vec<(Program, Ou
             let _one_at_a_time = SHOWN.lock();
             println!("\n-- {}:\n{}", program.name, finished.output);
         }
+        if let Ok(finished) = &finished {
+            println!("-- {}: {:.0} s of processors", program.name, finished.cpu.as_secs_f64());
+        }
         program.outcome_of(finished)
     };
     programs.iter().map(|program| (program.clone(), run(program))).collect()

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::metadata::{self, Metadata};
+use crate::process;
 
 /// What one step came to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -45,7 +46,16 @@ impl Outcome {
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    steps: Vec<(&'static str, Duration, Outcome)>,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+struct Step {
+    name: &'static str,
+    elapsed: Duration,
+    /// Time of processors: what two of them compute for 60 s is twice that.
+    cpu: Duration,
+    outcome: Outcome,
 }
 
 impl Report {
@@ -71,25 +81,26 @@ impl Report {
     /// Runs a step, announces it and keeps what it came to. Later steps run whatever it came to.
     pub(crate) fn step(&mut self, name: &'static str, work: impl FnOnce() -> Outcome) {
         println!("\n==> {name}");
-        let start = Instant::now();
+        let (start, cpu_before) = (Instant::now(), process::own_cpu());
         let outcome = work();
-        let elapsed = start.elapsed();
-        println!("<== {name}: {}, {:.1} s", outcome.counts(), elapsed.as_secs_f64());
-        self.steps.push((name, elapsed, outcome));
+        let (elapsed, cpu) = (start.elapsed(), process::own_cpu().saturating_sub(cpu_before));
+        let step = Step { name, elapsed, cpu, outcome };
+        println!("<== {name}: {}, {}", step.outcome.counts(), step.times());
+        self.steps.push(step);
     }
 
     pub(crate) fn succeeded(&self) -> bool {
-        self.steps.iter().all(|(_, _, outcome)| outcome.failures.is_empty())
+        self.steps.iter().all(|step| step.outcome.failures.is_empty())
     }
 
     /// The summary; its last line is the totals alone.
     pub(crate) fn summary(&self) -> String {
         let mut total = Outcome::default();
         let mut out = String::from("\n==> summary\n");
-        for (name, elapsed, outcome) in &self.steps {
+        for step in &self.steps {
+            let Step { name, outcome, .. } = step;
             let word = if outcome.failures.is_empty() { "ok" } else { "FAILED" };
-            let seconds = elapsed.as_secs_f64();
-            out += &format!("{word:<7}{name:<14}{seconds:>7.1} s  {}\n", outcome.counts());
+            out += &format!("{word:<7}{name:<14}{:>32}  {}\n", step.times(), outcome.counts());
             total.add(outcome.clone());
         }
         for skip in &total.skips {
@@ -99,6 +110,13 @@ impl Report {
             out += &format!("failed: {failure}\n");
         }
         out + &total.counts()
+    }
+}
+
+impl Step {
+    fn times(&self) -> String {
+        let [elapsed, cpu] = [self.elapsed, self.cpu].map(|it| it.as_secs_f64());
+        format!("{elapsed:.1} s ({cpu:.0} s of processors)")
     }
 }
 

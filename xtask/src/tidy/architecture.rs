@@ -79,6 +79,7 @@ fn forbids_unsafe(tree: &Tree, name: &str) -> bool {
         "xtask" => name.to_owned(),
         "rhumb-fuzz" => "fuzz".to_owned(),
         "rhumb-fuzz-seeds" => "fuzz/seeds".to_owned(),
+        "rhumb-switch-instructions" => "crates/rhumb-switch/instructions".to_owned(),
         _ => format!("crates/{name}"),
     };
     let roots = ["src/lib.rs", "src/main.rs"].map(|root| format!("{folder}/{root}"));

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::figures::rounded;
 use crate::machine::median;
 use crate::member::{self, Form};
-use crate::memory::{Contestant, FIRST_PAYLOAD, NAMES_A_SESSION, ROUTER, SESSIONS, Scene};
+use crate::scene::{Contestant, FIRST_PAYLOAD, NAMES_A_SESSION, ROUTER, SESSIONS, Scene};
 use crate::worker::{TURNS_TO_CONNECT, Worker};
 
 /// What the changes leave to flows that they are not about.

@@ -16,8 +16,9 @@ use serde_json::Value;
 use crate::load::{Rig, Slice, Store};
 use crate::machine::{self, Core};
 use crate::member::Form;
-use crate::memory::{self, Bare, ENTRIES, Scene};
+use crate::memory::{self, ENTRIES};
 use crate::path::Path;
+use crate::scene::{Bare, Scene};
 
 /// The word that makes a process the child.
 pub(crate) const CHILD: &str = "--measure-on-demand";

@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use crate::chance::Chance;
 use crate::machine::{self, Core, median, thread_cpu};
 use crate::member::{self, Form, Member};
-use crate::memory::{
-    BATCH_DATAGRAMS, BATCHES_A_SLICE, Bare, Contestant, FIRST_PAYLOAD, ROUNDS, ROUTER, Scene,
-    TURNS_TO_JOIN, check, member_address, member_index, slice,
+use crate::memory::{BATCHES_A_SLICE, ROUNDS, check, slice};
+use crate::scene::{
+    BATCH_DATAGRAMS, Bare, Contestant, FIRST_PAYLOAD, ROUTER, Scene, TURNS_TO_JOIN, member_address,
+    member_index,
 };
 
 /// What the bench showed.

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::cipher_off::CipherOff;
 use crate::machine::{self, Core, median};
 use crate::member::Form;
-use crate::memory::{self, Bare, ENTRIES, Scene};
+use crate::memory::{self, ENTRIES};
 use crate::misses;
 use crate::path::Path;
+use crate::scene::{Bare, Scene};
 use crate::{load, sockets, workers};
 
 /// The word that asks for them.

@@ -23,7 +23,6 @@ mod cipher_off;
 mod fast_path;
 mod figures;
 mod forwarder;
-mod instructions;
 mod load;
 mod machine;
 mod member;
@@ -32,6 +31,7 @@ mod misses;
 mod namespace;
 mod path;
 mod report;
+mod scene;
 mod sockets;
 mod worker;
 mod workers;
@@ -48,9 +48,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let said = |word: &str| words.iter().any(|other| other == word);
-    if let Some(at) = words.iter().position(|word| word == instructions::CHILD) {
-        return instructions::work(&words[at + 1..]);
-    }
     if said(cipher_off::CHILD) {
         return cipher_off::measure_on_demand();
     }
@@ -123,7 +120,7 @@ fn measure_memory(
 ) -> Vec<memory::Row> {
     let text = format!(
         "one thread, batches of {}, {} rounds of {} batches each, interleaved; medians",
-        memory::BATCH_DATAGRAMS,
+        scene::BATCH_DATAGRAMS,
         memory::ROUNDS,
         memory::BATCHES_A_SLICE
     );

@@ -28,7 +28,8 @@ use crate::chance::Chance;
 use crate::figures::rounded;
 use crate::machine::{median, thread_cpu};
 use crate::member::{self, Form};
-use crate::memory::{BATCH_DATAGRAMS, Bare, Contestant, ENTRIES, ROUTER, Scene};
+use crate::memory::ENTRIES;
+use crate::scene::{BATCH_DATAGRAMS, Bare, Contestant, ROUTER, Scene};
 use crate::worker::{TURNS_TO_CONNECT, Worker, timed};
 
 /// Which names are asked for in vain.

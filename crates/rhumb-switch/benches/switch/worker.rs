@@ -12,7 +12,7 @@ use rhumb_switch::Job;
 use rhumb_wire::Batch;
 
 use crate::machine::thread_cpu;
-use crate::memory::Scene;
+use crate::scene::Scene;
 
 pub(crate) struct Worker {
     pub(crate) scene: Scene,

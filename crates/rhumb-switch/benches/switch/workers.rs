@@ -12,7 +12,8 @@ use rhumb_wire::datagram::LANES;
 use crate::fast_path::Lone;
 use crate::machine::{self, median};
 use crate::member::Form;
-use crate::memory::{self, Bare, ENTRIES};
+use crate::memory::{self, ENTRIES};
+use crate::scene::Bare;
 
 /// So many workers.
 #[derive(Debug, Clone, Copy)]

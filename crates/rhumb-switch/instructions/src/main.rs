@@ -5,23 +5,39 @@
 //! whose instructions depend on the processor, is in both and cancels out. That is aws-lc's, since
 //! the bare loop has no other.
 //! `cargo xtask test` holds that against the budget.
+//!
+//! Switch, members and bare loop are those of the switch's bench. This is a package of its own
+//! since the bench needs RIB, node and sockets as well, which take long to build for release.
+//!
+//! `rhumb-switch-instructions switch|bare labels|names PAYLOAD`, and `own` to count with our own
+//! cipher.
 
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "members of a bench own their clocks")]
+
+#[path = "../../benches/switch/bare.rs"]
+#[allow(dead_code, reason = "for the bench of the switch")]
+mod bare;
+#[path = "../../benches/switch/chance.rs"]
+mod chance;
+#[path = "../../benches/switch/member.rs"]
+#[allow(dead_code, reason = "for the bench of the switch")]
+mod member;
+#[path = "../../benches/switch/scene.rs"]
+#[allow(dead_code, reason = "for the bench of the switch")]
+mod scene;
+
+use member::Form;
 use rhumb_wire::Batch;
+use scene::{BATCH_DATAGRAMS, Bare, Contestant, Scene};
 
-use crate::member::Form;
-use crate::memory::{BATCH_DATAGRAMS, Bare, Contestant, Scene};
-
-/// The word that makes a process do the work of one contestant:
-/// `--instructions switch|bare labels|names PAYLOAD`, and `own` to count with our own cipher.
-pub(crate) const CHILD: &str = "--instructions";
-
-/// Does the work.
-pub(crate) fn work(words: &[String]) {
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
     let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
     let form = match word(1) {
         "labels" => Form::Labels,
         "names" => Form::Names,
-        other => panic!("{CHILD}: `{other}` is no form"),
+        other => panic!("`{other}` is no form"),
     };
     let payload = word(2).parse().expect("a number of bytes");
     if word(3) != "own" {
@@ -34,7 +50,7 @@ pub(crate) fn work(words: &[String]) {
             repeat(&mut scene, payload);
         }
         "bare" => repeat(&mut Bare::new(form, ENTRIES, 1, 1), payload),
-        other => panic!("{CHILD}: `{other}` is no contestant"),
+        other => panic!("`{other}` is no contestant"),
     }
 }
 
