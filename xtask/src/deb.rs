@@ -10,7 +10,10 @@
 
 mod checks;
 mod inside;
+mod machine;
+mod settings;
 mod smoke;
+mod trial;
 mod unit;
 
 pub(crate) use checks::step;
@@ -37,7 +40,7 @@ pub(crate) enum Packing {
 /// Builds it, or tries one around the binary that tests use. Whether all went well.
 pub(crate) fn run(root: &Path, is_trial: bool) -> bool {
     if is_trial {
-        return Report::of_one(root, "package", step);
+        return Report::of_one(root, "package", checks::step_with_all);
     }
     let built = build(root).and_then(|(target, program)| {
         Stage::new(root, &target, "debian")?.pack(&program, Packing::Small)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 39] = [
+const WANTED: [(&str, &str, &str); 38] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -43,7 +43,6 @@ const WANTED: [(&str, &str, &str); 39] = [
     ("systemd-analyze", "systemd", "services of the Debian package, and their sandbox"),
     ("tmux", "tmux", "a live view in terminals"),
     ("promtool", "prometheus", "metrics, alerts and a dashboard, as a Prometheus reads them"),
-    ("strace", "strace", "services of the Debian package, and their sandbox"),
     ("skopeo", "skopeo", "the image for containers"),
     ("umoci", "umoci", "the image for containers"),
     ("runc", "runc", "the image for containers"),

@@ -2,8 +2,9 @@
 //! have built, which saves the minutes of a release build.
 //!
 //! Flow: 1. pack; 2. what is in it, and whose; 3. install it below a folder, upgrade it, remove and
-//! purge it, with dpkg and the package's own scripts; 4. before it is removed, its services: as
-//! systemd reads them and rates their sandbox, and each one's command line, run once (`smoke`).
+//! purge it, with dpkg and the package's own scripts; 4. before it is removed, its services as
+//! systemd reads them and rates their sandbox; 5. all of it under a systemd (`trial`), or where
+//! there can be none the services by their command lines (`smoke`).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,14 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::inside::Inside;
-use super::{Packing, Stage, smoke};
+use super::machine::Machine;
+use super::{Packing, Stage, smoke, trial};
 use crate::files::{files_below, make_folder, read, said, told};
 use crate::packages::is_root;
 use crate::process;
 use crate::report::Outcome;
 
-/// Makes the package and tries it.
+/// Makes the package and tries it: its services as truly as this machine lets them be tried.
 pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
+    try_package(root, target_directory, false)
+}
+
+/// The same, and services also by their command lines, as where no systemd can run.
+pub(super) fn step_with_all(root: &Path, target_directory: &Path) -> Outcome {
+    try_package(root, target_directory, true)
+}
+
+fn try_package(root: &Path, target_directory: &Path, with_all: bool) -> Outcome {
     for program in ["dpkg-deb", "dpkg-shlibdeps", "strip"] {
         if !process::is_installed(program) {
             return Outcome::skipped(format!("package: without `{program}`, of Debian"));
@@ -43,14 +54,14 @@ pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
     };
     outcome.add(of("installation", host.install(&package)));
     if outcome.failures.is_empty() {
-        outcome.add(services(&host));
+        outcome.add(services(&host, &package, with_all));
         outcome.add(of("removal", host.remove(&package)));
     }
     outcome
 }
 
 /// What of the services can be tried here.
-fn services(host: &Host) -> Outcome {
+fn services(host: &Host, package: &Path, with_all: bool) -> Outcome {
     for program in ["unshare", "setpriv", "prlimit", "ip", "curl", "systemd-analyze"] {
         if !process::is_installed(program) {
             return Outcome::skipped(format!("package: services: without `{program}`"));
@@ -61,10 +72,14 @@ fn services(host: &Host) -> Outcome {
         Err(problem) => return Outcome::skipped(format!("package: services: {problem}")),
     };
     let mut outcome = of("units", units(&inside));
-    outcome.add(of("services", smoke::run(&inside)));
-    if !process::is_installed("strace") {
-        outcome.add(Outcome::skipped("package: system calls of services: without `strace`"));
+    let machine = Machine::boot(package);
+    if with_all || machine.is_err() {
+        outcome.add(of("services", smoke::run(&inside)));
     }
+    outcome.add(match machine {
+        Ok(machine) => trial::run(&machine),
+        Err(reason) => Outcome::skipped(format!("package: services under a systemd: {reason}")),
+    });
     outcome
 }
 

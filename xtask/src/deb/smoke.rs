@@ -1,14 +1,13 @@
-//! Each service of the package, run once by the command line of its unit, as its user, with its
-//! settings and the capabilities that its unit gives it: it tells systemd that it is ready,
-//! survives `systemctl reload` and tells of that, ends well, and calls nothing of the system that
-//! its sandbox refuses.
+//! Each service of the package where no systemd can run: once, by the command line of its unit, as
+//! its user, with its settings and the capabilities that its unit gives it. It tells systemd that it
+//! is ready, survives `systemctl reload` and tells of that, and ends well. Of its sandbox there is
+//! nothing else: that is tried by `trial`, under a systemd.
 //!
 //! Flow: 1. a RIB, and a router by sockets and by AF_XDP, with keys made as their settings say,
 //! and a dashboard, which sees how they are and gets nothing else of them; 2. a network, and this
 //! host as its first member, without and with a network device; 3. a key server, a waypoint and a
 //! stamper; 4. both servers of an exchange, and a member.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
@@ -16,27 +15,18 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::inside::Inside;
+use super::settings;
 use super::unit::Unit;
 use crate::files::{said, set_mode, told};
-use crate::process;
 
 /// Runs all of them.
 pub(super) fn run(inside: &Inside) -> Result<(), String> {
-    for role in ["rib", "router"] {
-        let key = format!("/etc/rhumb/{role}.key");
-        said(inside.command("rhumb").args(["keygen", "--role", role, "--out", &key]))?;
-        said(inside.command("chown").args([&format!("rhumb-{role}:"), &key]))?;
-    }
+    written(inside, settings::ROUTING)?;
     let rib = Service::start(inside, "rhumb-rib.service", "@")?;
-    let name = rib.said.split_whitespace().find_map(|word| word.split_once('@'));
-    let (name, _) = name.ok_or_else(|| format!("a RIB says no name: {}", rib.said))?;
-    let settings = format!("rib = [\"{name}@127.0.0.1:7461\"]\nlocator = \"127.0.0.1:7460\"\n");
-    let mut add = inside.command("sh");
-    said(add.args(["-ec", "printf %s \"$1\" >>/etc/rhumb/router.toml", "sh", &settings]))?;
     let router = Service::start(inside, "rhumb-router.service", "@")?;
     dashboard(inside)?;
     router.end()?;
-    said(inside.command("sh").args(["-ec", LINKS]))?;
+    written(inside, settings::LINKS)?;
     Service::start(inside, "rhumb-router-xdp.service", "left by ")?.end()?;
     rib.end()?;
     network(inside)?;
@@ -44,14 +34,19 @@ pub(super) fn run(inside: &Inside) -> Result<(), String> {
     exchange(inside)
 }
 
+/// Runs a script of root's there.
+fn written(inside: &Inside, script: &str) -> Result<String, String> {
+    said(inside.command("sh").args(["-ec", script]))
+}
+
 /// The dashboard sees how RIB and router are, as whoever is in its group does. It is given no copy
 /// of what the RIB stores; nobody else, another daemon's user above all, sees anything.
 fn dashboard(inside: &Inside) -> Result<(), String> {
-    said(inside.command("sh").args(["-ec", DASHBOARD_FILES]))?;
+    written(inside, settings::DASHBOARD)?;
     let service = Service::start(inside, "rhumb-dashboard.service", "dashboard ready")?;
     let since = Instant::now();
     loop {
-        let told = said(inside.command("sh").args(["-ec", LOOK_AT_DASHBOARD]))?;
+        let told = written(inside, settings::LOOK_AT_DASHBOARD)?;
         let roles = [r#""role":"rib""#, r#""role":"router""#];
         if roles.iter().all(|role| told.contains(role)) {
             break;
@@ -78,12 +73,10 @@ fn dashboard(inside: &Inside) -> Result<(), String> {
 
 /// A network of this host's, and its node.
 fn network(inside: &Inside) -> Result<(), String> {
-    let network = Unit::read(inside, "rhumb-network@home.service")?;
-    let create = ["rhumb", "network", "create", "home", "--address", "127.0.0.1"];
-    said(&mut as_user(inside, &network, &create.map(str::to_owned)))?;
+    written(inside, settings::NETWORK)?;
     let network = Service::start(inside, "rhumb-network@home.service", "is there")?;
     for (unit, told) in [("rhumb-up.service", "home"), ("rhumb-vpn.service", "on rhumb0")] {
-        if unit.contains("vpn") && said(inside.command("sh").args(["-ec", DEVICES])).is_err() {
+        if unit.contains("vpn") && written(inside, DEVICES).is_err() {
             continue;
         }
         let node = Service::start(inside, unit, "this host is")?;
@@ -97,10 +90,10 @@ fn network(inside: &Inside) -> Result<(), String> {
 
 /// A waypoint, the key server of its keys, and who stamps by them.
 fn waypoint(inside: &Inside) -> Result<(), String> {
-    said(inside.command("sh").args(["-ec", WAYPOINT_FILES]))?;
+    written(inside, settings::WAYPOINT)?;
     let keys = Service::start(inside, "rhumb-keyserver.service", "keyserver ready")?;
     // Where there is no such device the sandbox is seen by the other checks alone.
-    if said(inside.command("sh").args(["-ec", "test -c /dev/net/tun"])).is_ok() {
+    if written(inside, "test -c /dev/net/tun").is_ok() {
         Service::start(inside, "rhumb-stamp.service", "stamper ready")?.end()?;
     }
     keys.end()?;
@@ -109,7 +102,7 @@ fn waypoint(inside: &Inside) -> Result<(), String> {
 
 /// Both servers of an exchange, which on real hosts are not beside each other, and a member.
 fn exchange(inside: &Inside) -> Result<(), String> {
-    said(inside.command("sh").args(["-ec", EXCHANGE_FILES]))?;
+    written(inside, settings::EXCHANGE)?;
     let two = Service::start(inside, "rhumb-exchange@two.service", "exchange ready")?;
     let one = Service::start(inside, "rhumb-exchange@one.service", "exchange ready")?;
     Service::start(inside, "rhumb-member.service", "member ready")?.end()?;
@@ -152,21 +145,18 @@ fn rights(capabilities: &[String]) -> String {
 }
 
 /// A service that runs.
-struct Service<'a> {
-    inside: &'a Inside,
+struct Service {
     unit: Unit,
     process: Child,
     /// The line that said so.
     said: String,
-    /// Where its system calls are written to.
-    calls: Option<String>,
     /// Where systemd would hear it.
     manager: UnixDatagram,
 }
 
-impl<'a> Service<'a> {
+impl Service {
     /// Starts it, and waits until it says that it is ready, in a line that has `ready` in it.
-    fn start(inside: &'a Inside, name: &str, ready: &str) -> Result<Self, String> {
+    fn start(inside: &Inside, name: &str, ready: &str) -> Result<Self, String> {
         let unit = Unit::read(inside, name)?;
         let user = unit.value("User").ok_or_else(|| format!("{name} is root's"))?;
         let folders = [("StateDirectory", "/var/lib"), ("RuntimeDirectory", "/run")];
@@ -182,18 +172,11 @@ impl<'a> Service<'a> {
         let mut words = unit.words("ExecStart");
         // Files of options have none before somebody writes some.
         words.retain(|word| !word.starts_with('$'));
-        let mut calls = None;
-        if process::is_installed("strace") {
-            let file = format!("/run/{}/calls", unit.value("RuntimeDirectory").unwrap_or(user));
-            let trace = ["strace", "-D", "-f", "-q", "-s", "0", "-o", &file].map(str::to_owned);
-            words.splice(0..0, trace);
-            calls = Some(file);
-        }
         let mut command = as_user(inside, &unit, &words);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         let output = process.stdout.take();
-        let mut service = Self { inside, unit, process, said: String::new(), calls, manager };
+        let mut service = Self { unit, process, said: String::new(), manager };
         service.said = line_with(ready, output).ok_or_else(|| format!("{name} is never ready"))?;
         service.tells("READY=1")?;
         Ok(service)
@@ -217,33 +200,9 @@ impl<'a> Service<'a> {
                 None => std::thread::sleep(Duration::from_millis(20)),
             }
         };
-        if !status.success() {
-            return Err(format!("{name} ended with {status}"));
-        }
-        match self.calls.take() {
-            Some(calls) => self.look_at(&calls),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the sandbox lets it do what it did.
-    fn look_at(&self, calls: &str) -> Result<(), String> {
-        let allowed = self.unit.allowed_calls(self.inside)?;
-        let since = Instant::now();
-        // Who writes them ends a moment later.
-        let made = loop {
-            let text = said(self.inside.command("cat").arg(calls))?;
-            let is_whole = text.lines().last().is_some_and(|line| line.contains("+++"));
-            if is_whole || since.elapsed() > PATIENCE {
-                break calls_in(&text);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        };
-        let refused: Vec<_> = made.difference(&allowed).cloned().collect();
-        match (made.contains("execve"), &refused[..]) {
-            (true, []) => Ok(()),
-            (false, _) => Err(format!("{}: strace saw nothing", self.unit.name)),
-            _ => Err(format!("{}: its sandbox refuses {refused:?}", self.unit.name)),
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("{name} ended with {status}")),
         }
     }
 
@@ -268,7 +227,7 @@ impl<'a> Service<'a> {
     }
 }
 
-impl Drop for Service<'_> {
+impl Drop for Service {
     fn drop(&mut self) {
         // Of one that has ended there is nothing to kill.
         let _ = self.process.kill();
@@ -305,18 +264,6 @@ fn line_with(words: &str, output: Option<impl Read + Send + 'static>) -> Option<
     }
 }
 
-/// The names of system calls in what strace writes: `17 openat(..) = 3`.
-fn calls_in(text: &str) -> BTreeSet<String> {
-    let names = text.lines().filter_map(|line| {
-        let (id, call) = line.split_once(char::is_whitespace)?;
-        id.parse::<u32>().ok()?;
-        let (name, _) = call.trim_start().split_once('(')?;
-        let is_name = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_';
-        name.chars().all(is_name).then(|| name.to_owned())
-    });
-    names.collect()
-}
-
 /// Below `/run`.
 fn manager_of(unit: &Unit) -> String {
     format!("manager-{}", unit.name)
@@ -327,65 +274,7 @@ const DEVICES: &str = "
     mknod -m 0666 /run/tun c 10 200
     mount --bind /run/tun /dev/net/tun
 ";
-/// An interface whose driver has AF_XDP.
-const LINKS: &str = "
-    ip link add left type veth peer name right
-    ip addr add 198.51.100.1/24 dev left
-    ip link set left up
-    ip link set right up
-";
-/// As the file of its options says.
-const DASHBOARD_FILES: &str = r#"
-    (umask 077; head -c 24 /dev/urandom | base64 >/etc/rhumb/dashboard.token)
-    chown rhumb-dashboard: /etc/rhumb/dashboard.token
-"#;
-/// As its page does: a session for the token, and what daemons tell.
-const LOOK_AT_DASHBOARD: &str = r#"
-    at=http://127.0.0.1:7485
-    if [ ! -e /run/dashboard.key ]; then
-        curl -sf -c /run/dashboard.cookie -H 'content-type: application/json' \
-            -d "{\"token\":\"$(cat /etc/rhumb/dashboard.token)\"}" "$at/session" |
-            sed 's/.*"key":"\([^"]*\)".*/\1/' >/run/dashboard.key
-    fi
-    curl -sf -b /run/dashboard.cookie -H "rhumb-key: $(cat /run/dashboard.key)" "$at/api/state"
-"#;
-/// As the settings of both say.
-const WAYPOINT_FILES: &str = r#"
-    cd /etc/rhumb
-    ip addr add 192.0.2.1/32 dev lo
-    sed -i 's/^#addresses = .*/addresses = ["192.0.2.1"]/' waypoint.toml
-    install -d -m 0700 waypoint.keys
-    rhumb capability master 192.0.2.1 --out waypoint.keys/1.master
-    cp waypoint.keys/1.master 192.0.2.1.master
-    rhumb capability signer operator._k.example.net --out operator.tsig
-    chmod 0600 192.0.2.1.master
-    sed -i -e 's/^#zone/zone/' -e 's/^#listen.*/listen = ["127.0.0.1:53"]/' \
-        -e 's/^#addresses.*/addresses = ["127.0.0.1"]/' \
-        -e 's/^#\(\[\[\|address =\|master =\)/\1/' keyserver.toml
-    rhumb --config keyserver.toml capability mint 7 --out /run/7.principal
-    install -m 0600 -o rhumb-stamp -g rhumb-stamp /run/7.principal stamp.principal
-    chown -R rhumb-waypoint: waypoint.keys
-    chown rhumb-keyserver: principals 192.0.2.1.master operator.tsig
-"#;
-const EXCHANGE_FILES: &str = r#"
-    cd /etc/rhumb
-    name() {
-        rhumb --json keygen --role node --out "$1" | sed 's/.*"name":"\([a-z2-7]*\)".*/\1/'
-    }
-    one=$(name exchange-one.key) two=$(name exchange-two.key) member=$(name member.key)
-    printf '[[site]]\nmember = "A"\nsite = "a"\nasn = 64500\nname = "%s"\n' "$member" >roster.toml
-    sed -i -e "s/^#peer.*/peer = [\"$two@127.0.0.2:7480\"]/" -e 's/0\.0\.0\.0/127.0.0.1/' \
-        exchange-one.toml
-    sed -i -e "s/^#peer.*/peer = [\"$one@127.0.0.1:7480\"]/" -e 's/0\.0\.0\.0/127.0.0.2/' \
-        exchange-two.toml
-    sed -i -e 's/^#\([a-z\[]\)/\1/' -e "s/^exchange = .*/exchange = [\"$one@127.0.0.1:7480\"]/" \
-        -e "s/^neutral = .*/neutral = [\"$two@127.0.0.2:7480\"]/" \
-        -e 's/^router = .*/router = "127.0.0.3"/' -e 's/^listen = .*/listen = "127.0.0.4"/' \
-        member.toml
-    chown rhumb-exchange: exchange-*.key
-    chown rhumb-member: member.key
-"#;
-/// A debug build with its system calls watched, on two busy cores.
+/// A debug build, on two busy cores.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -397,14 +286,5 @@ mod tests {
         assert_eq!(rights(&[]), "-all");
         let both = ["CAP_NET_RAW", "CAP_BPF"].map(str::to_owned);
         assert_eq!(rights(&both), "-all,+net_raw,+bpf");
-    }
-
-    #[test]
-    fn names_of_calls_are_read() {
-        let text = "7 openat(AT_FDCWD, \"\"..., 0) = 3\n12  <... futex resumed>) = 0\n\
-                    12 futex(0x7f, FUTEX_WAKE <unfinished ...>\n7 --- SIGTERM {} ---\n\
-                    7 +++ exited with 0 +++\n";
-        let names: Vec<String> = calls_in(text).into_iter().collect();
-        assert_eq!(names, ["futex", "openat"]);
     }
 }
