@@ -29,7 +29,8 @@ usage: cargo xtask TASK
         the present one, in which each process is replaced by one of the other version.
   deb [--try]
         Builds a Debian package: target/debian/rhumb_VERSION_ARCHITECTURE.deb. With --try one is made of the
-        binary that tests use, installed below a folder, and tried, as `test` does.
+        binary that tests use, installed below a folder and under a systemd in namespaces, and tried, as
+        `test` does; services also as where no systemd can run.
   image [--try]
         Builds an image for containers: target/image/rhumb_VERSION_ARCHITECTURE.oci.tar. With --try one is made
         of the binary that tests use, and run, as `test` does.

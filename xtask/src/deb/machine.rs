@@ -36,6 +36,9 @@ impl Machine {
         if !Path::new(SYSTEMD).exists() {
             return Err(format!("without {SYSTEMD}"));
         }
+        if Path::new("/etc/rhumb").exists() {
+            return Err("Rhumb is installed here, with settings that a copy would have".to_owned());
+        }
         for program in ["unshare", "nsenter", "setpriv", "systemctl", "journalctl"] {
             if !process::is_installed(program) {
                 return Err(format!("without `{program}`"));
@@ -197,6 +200,8 @@ const BOOT: &str = r#"
     rm -rf var/lib/systemd var/log/journal usr/sbin/policy-rc.d
     wants=etc/systemd/system/sysinit.target.wants
     mkdir -p "$wants"
+    # The kernel has one audit for all.
+    ln -s /dev/null etc/systemd/system/systemd-journald-audit.socket
     for unit in systemd-journald systemd-sysusers systemd-tmpfiles-setup; do
         ln -s "/usr/lib/systemd/system/$unit.service" "$wants"
     done

@@ -187,11 +187,16 @@ fn traffic(machine: &Machine) -> Result<(), String> {
         })
     };
     answered(5)?;
+    let dropped = machine.run(DROPS)?;
     for reloads in 1..=3 {
         for unit in ["rhumb-rib", "rhumb-router"] {
             Service::of(machine, unit).reload()?;
         }
         answered(5 + reloads * 10)?;
+    }
+    let now = machine.run(DROPS)?;
+    if now != dropped {
+        return Err(format!("reloads had traffic dropped: {dropped}\n{now}"));
     }
     upgrade(machine)?;
     let so_far = machine.run("journalctl --unit pinging --output cat | grep -c ' ms$'")?;
@@ -347,6 +352,11 @@ const TALK: &str = r#"
     done
     systemd-run --quiet --unit pinging rhumb ping "$name" --router 127.0.0.1:7460 --count 1000000
 "#;
+/// What the router has dropped, by reason.
+const DROPS: &str = r"
+    curl -sf --unix-socket /run/rhumb-status/router/router.sock http://localhost/metrics |
+        grep -E '^rhumb_(switch_dropped_pdus|link_dropped_datagrams)_total'
+";
 /// Whatever is as long as a key in the files that only one user reads; names of keys are public.
 const SECRETS: &str = r#"
     cd /etc/rhumb

@@ -142,7 +142,7 @@ const EXOTIC: &str = "rhumb-router-xdp";
 const MOST_OF_EXOTIC: &str = "--threshold=21";
 const FACTS: &str = r#"
     cd /proc/{PROCESS}
-    cat status
+    grep -E '^(Uid|NoNewPrivs|Seccomp|CapEff):' status
     sed -n 's/^Max core file size *\([0-9a-z]*\) *\([0-9a-z]*\).*/core \1 \2/p' limits
     for space in mnt uts user; do
         [ "$(readlink ns/$space)" = "$(readlink /proc/1/ns/$space)" ] || echo "own $space"
