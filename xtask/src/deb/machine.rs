@@ -133,7 +133,7 @@ impl Drop for Machine {
 }
 
 /// Where the package is there.
-pub(super) const PACKAGE: &str = "/root/rhumb.deb";
+pub(super) const PACKAGE: &str = "/run/rhumb.deb";
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";
 /// What has been reached when journal, users and folders are there.
 const TARGET: &str = "basic.target";
@@ -178,7 +178,6 @@ const BOOT: &str = r#"
     cd /run
     mount -t overlay -o lowerdir=/,upperdir=/run/over,workdir=/run/work overlay root
     cd root
-    cp "$2" root/rhumb.deb
     mount -t proc proc proc
     mount --bind proc/sys proc/sys
     mount -o remount,bind,ro proc/sys
@@ -195,6 +194,7 @@ const BOOT: &str = r#"
     mount -t tmpfs -o mode=1777 tmpfs dev/shm
     mount -t tmpfs -o mode=755 tmpfs run
     mount -t tmpfs -o mode=1777 tmpfs tmp
+    cp "$2" run/rhumb.deb
     # No service of this machine is one of that, and its policy of starting none is not either.
     rm -rf etc/systemd/system usr/lib/systemd/system-generators usr/lib/systemd/system/*.wants
     rm -rf var/lib/systemd var/log/journal usr/sbin/policy-rc.d

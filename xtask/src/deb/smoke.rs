@@ -1,7 +1,7 @@
-//! Each service of the package where no systemd can run: once, by the command line of its unit, as
-//! its user, with its settings and the capabilities that its unit gives it. It tells systemd that it
-//! is ready, survives `systemctl reload` and tells of that, and ends well. Of its sandbox there is
-//! nothing else: that is tried by `trial`, under a systemd.
+//! Each service of the package where no systemd can run: once, by the command line of its unit,
+//! as its user, with its settings and the capabilities that its unit gives it. It tells systemd
+//! that it is ready, survives `systemctl reload` and tells of that, and ends well. Its sandbox is
+//! tried by `trial`, under a systemd, and not here.
 //!
 //! Flow: 1. a RIB, and a router by sockets and by AF_XDP, with keys made as their settings say,
 //! and a dashboard, which sees how they are and gets nothing else of them; 2. a network, and this

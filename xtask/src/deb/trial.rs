@@ -122,13 +122,19 @@ fn dashboard(machine: &Machine) -> Result<(), String> {
 /// What somebody in a RIB's place can do is what a RIB does, and no more.
 fn sandbox(machine: &Machine) -> Result<(), String> {
     machine.run(PROBE)?;
+    // Without it that user can do more, or this would tell nothing.
+    let free = machine.run(UNCONFINED)?;
+    if let Some(refused) = TO_REFUSE.iter().find(|it| !free.contains(**it)) {
+        return Err(format!("`{refused}` is nothing that only a sandbox refuses: {free}"));
+    }
     let rib = Service::start(machine, "rhumb-rib", GIVEN_UP)?;
     let can = machine.run("cat /run/rhumb-rib/can; rm /run/rhumb-rib/can")?;
     if can != CAN {
         return Err(format!("a RIB's place lets one do other things than these: {CAN}\n{can}"));
     }
     // Its /tmp is another one than that of the machine.
-    machine.run("! test -e /tmp/probe; rm -r /etc/systemd/system/rhumb-rib.service.d")?;
+    machine.run("cd /tmp; if test -e probe; then exit 1; fi")?;
+    machine.run("rm -r /etc/systemd/system/rhumb-rib.service.d")?;
     machine.systemctl(&["daemon-reload"])?;
     rib.stop()
 }
@@ -299,6 +305,7 @@ const STRICT: &str = r"
 /// As somebody whom `adduser` has put into the group, and as another daemon.
 const READERS: &str = "
     useradd --no-create-home --groups rhumb-status alice
+    install -d -o alice /srv/alice
     as() {
         user=$1
         shift
@@ -306,8 +313,8 @@ const READERS: &str = "
     }
     rib=/run/rhumb-status/rib/rib.sock
     as alice status --admin $rib
-    ! as alice rib backup /tmp/copy --admin $rib
-    ! as rhumb-router status --admin $rib
+    if as alice rib backup /srv/alice/copy --admin $rib; then exit 1; fi
+    if as rhumb-router status --admin $rib; then exit 1; fi
 ";
 /// What can be done is written beside the RIB's sockets.
 const PROBE: &str = r#"
@@ -315,37 +322,59 @@ const PROBE: &str = r#"
     printf '[Service]\nExecStartPost=/bin/sh /usr/local/bin/probe\n' \
         >/etc/systemd/system/rhumb-rib.service.d/probe.conf
     cat >/usr/local/bin/probe <<'EOF'
-can() { "$@" 2>/dev/null >&2 && echo "$*"; }
+can() {
+    what=$1
+    shift
+    "$@" 2>/dev/null >&2 && echo "$what"
+}
 {
-    can cat /etc/rhumb/rib.key
-    can touch /var/lib/rhumb-rib/probe
-    can touch /run/rhumb-status/rib/probe
-    can touch /tmp/probe
-    can cat /etc/rhumb/router.key
-    can touch /run/lock/probe
-    can touch /dev/shm/probe
-    can ls /home
-    can test -e /proc/1
-    can test -e /proc/cpuinfo
-    can test -e /dev/net/tun
-    can unshare --user true
-    can install -m 4755 /bin/true /var/lib/rhumb-rib/suid
-    can test -n "$(find /var/lib/rhumb-rib/probe -perm /077)"
+    can 'read its key' cat /etc/rhumb/rib.key
+    can 'write to its folder' touch /var/lib/rhumb-rib/probe
+    can 'write to its status' touch /run/rhumb-status/rib/probe
+    cd /tmp
+    can 'write to a /tmp' touch probe
+    can 'read the key of another' cat /etc/rhumb/router.key
+    can 'write to /run/lock' touch /run/lock/probe
+    can 'write to /dev/shm' touch /dev/shm/probe
+    can 'see homes' ls /home
+    can 'see the first process' test -e /proc/1
+    can 'see the machine' test -e /proc/cpuinfo
+    can 'see devices' test -e /dev/net/tun
+    can 'make a user namespace' unshare --user true
+    can 'let others be it' install -m 4755 /bin/true /var/lib/rhumb-rib/suid
+    can 'have others read' test -n "$(find /var/lib/rhumb-rib/probe -perm /077)"
 } >"$RUNTIME_DIRECTORY/can"
 rm -f /run/rhumb-status/rib/probe /var/lib/rhumb-rib/probe
 EOF
     systemctl daemon-reload
 "#;
-const CAN: &str = "cat /etc/rhumb/rib.key
-touch /var/lib/rhumb-rib/probe
-touch /run/rhumb-status/rib/probe
-touch /tmp/probe";
+const CAN: &str = "read its key
+write to its folder
+write to its status
+write to a /tmp";
+const TO_REFUSE: [&str; 7] = [
+    "write to /run/lock",
+    "write to /dev/shm",
+    "see homes",
+    "see the first process",
+    "see the machine",
+    "let others be it",
+    "have others read",
+];
+const UNCONFINED: &str = "
+    install -d -o rhumb-rib /srv/probe
+    setpriv --reuid=rhumb-rib --regid=rhumb-rib --init-groups \\
+        env RUNTIME_DIRECTORY=/srv/probe sh /usr/local/bin/probe
+    cat /srv/probe/can
+    cd /tmp
+    rm -f probe /run/lock/probe /dev/shm/probe /var/lib/rhumb-rib/suid
+";
 /// A node that answers, and one that asks for as long as it runs.
 const TALK: &str = r#"
-    cd /root
+    cd /srv
     name=$(rhumb --json keygen --role node --out node.key | sed 's/.*"name":"\([a-z2-7]*\)".*/\1/')
     systemd-run --quiet --unit answering rhumb receive --router 127.0.0.1:7460 \
-        --key /root/node.key --dir /tmp
+        --key /srv/node.key --dir /srv
     until journalctl --unit answering --output cat | grep -q '^ready'; do
         systemctl is-active --quiet answering
         sleep 0.05
