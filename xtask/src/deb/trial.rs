@@ -198,7 +198,7 @@ fn traffic(machine: &Machine) -> Result<(), String> {
     };
     answered(5)?;
     let dropped = machine.run(DROPS)?;
-    for reloads in 1..=3 {
+    for reloads in 1..=2 {
         for role in ["rib", "router"] {
             reread(machine, role)?;
         }
