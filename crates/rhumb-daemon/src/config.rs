@@ -410,14 +410,23 @@ impl ConfigFile {
         }
     }
 
-    /// The admin address in the file, the router's before the RIB's, and that before the key
-    /// server's, the waypoint's and the receiver's.
+    /// The admin address in the file; of several daemons, that of the first in this order.
     pub fn any_admin(&self) -> Outcome<Option<Admin>> {
         let raw = &self.raw;
-        let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
-        let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());
-        let admin = self.admin(None, admin.or(others).or(raw.receive.admin.as_ref()))?;
-        Ok(admin.map(Admin::asked))
+        let sections = [
+            &raw.router.admin,
+            &raw.rib.admin,
+            &raw.keyserver.admin,
+            &raw.waypoint.admin,
+            &raw.exchange.admin,
+            &raw.member.admin,
+            #[cfg(target_os = "linux")]
+            &raw.stamp.admin,
+            &raw.up.admin,
+            &raw.receive.admin,
+        ];
+        let first = sections.into_iter().find_map(Option::as_ref);
+        Ok(self.admin(None, first)?.map(Admin::asked))
     }
 
     /// Settings of every command that joins as a node.
@@ -655,6 +664,21 @@ pub(crate) mod tests {
         flags.key = Some("flag.key".into());
         let settings = file.rib(&flags).unwrap();
         assert_eq!((settings.listen.port(), settings.key), (2, PathBuf::from("flag.key")));
+    }
+
+    #[test]
+    fn whoever_asks_a_daemon_finds_it_by_its_section_and_of_several_the_first() {
+        let found = |text: &str| file(text).any_admin().unwrap().map(|admin| admin.to_string());
+        let section = |name: &str, port: u16| format!("[{name}]\nadmin = \"127.0.0.1:{port}\"\n");
+        let mut all = String::new();
+        let names = "receive up stamp member exchange waypoint keyserver rib router";
+        for (name, port) in names.split(' ').zip(1..) {
+            let address = Some(format!("127.0.0.1:{port}"));
+            assert_eq!(found(&section(name, port)), address, "{name}");
+            all += &section(name, port);
+            assert_eq!(found(&all), address, "{name}");
+        }
+        assert_eq!(found(""), None);
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(crate) struct RawExchange {
     router_id: Option<Spanned<String>>,
     bgp_listen: Option<Spanned<String>>,
     plain: Vec<RawPlain>,
-    admin: Option<Spanned<String>>,
+    pub(crate) admin: Option<Spanned<String>>,
 }
 
 /// `[[exchange.plain]]`

@@ -76,7 +76,7 @@ pub(crate) struct RawMember {
     select_best: Option<bool>,
     rtr: Option<Vec<Spanned<String>>>,
     control: Option<PathBuf>,
-    admin: Option<Spanned<String>>,
+    pub(crate) admin: Option<Spanned<String>>,
     bgp: RawBgp,
     prefixes: Vec<Spanned<RawPrefixes>>,
     export: RawExport,

@@ -72,7 +72,7 @@ pub(crate) struct RawStamp {
     socket: Option<PathBuf>,
     allow: Option<Vec<Spanned<String>>>,
     run_as: Option<Spanned<String>>,
-    admin: Option<Spanned<String>>,
+    pub(crate) admin: Option<Spanned<String>>,
     policy: Vec<Spanned<RawPolicy>>,
 }
 

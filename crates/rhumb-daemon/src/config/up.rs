@@ -146,7 +146,7 @@ impl Allowed {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawUp {
     proxy: Option<Spanned<String>>,
-    admin: Option<Spanned<String>>,
+    pub(crate) admin: Option<Spanned<String>>,
     commands: Option<bool>,
     run_as: Option<Spanned<String>>,
     rib: Option<Vec<Spanned<String>>>,
