@@ -208,12 +208,14 @@ mod tests {
         if !std::path::Path::new("/proc/self/stat").exists() {
             return;
         }
+        // Some tenths of a second, and then time for somebody to look.
         let counts = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
         let own = shell(&format!("{counts}; sleep 0.1"), Duration::from_secs(60));
         let started =
             shell(&format!("(exec sh -c '{counts}'); sleep 0.1"), Duration::from_secs(60));
-        assert!(own.cpu >= Duration::from_millis(50), "{:?}", own.cpu);
-        assert!(started.cpu >= own.cpu / 4, "{:?} of {:?}", started.cpu, own.cpu);
+        for cpu in [own.cpu, started.cpu] {
+            assert!(cpu >= Duration::from_millis(TICK_MS), "{cpu:?}");
+        }
     }
 
     #[test]
