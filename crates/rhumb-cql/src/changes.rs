@@ -84,6 +84,9 @@ pub(crate) const SERVER_LEN: usize = 16;
 pub(crate) const BLOCK: i64 = 4096;
 /// 32 kB.
 const NAMES_PER_CHANGE: usize = 1000;
+/// What is written within it is there when others read it for the last time, ten seconds after
+/// they heard of it; of what takes longer they are told once more.
+pub(crate) const TOLD_FOR: Duration = Duration::from_secs(8);
 /// For how long changes are kept for servers that were away: ten minutes.
 pub(crate) const CHANGES_TTL_S: i32 = 600;
 /// For how long a server is there that says nothing.

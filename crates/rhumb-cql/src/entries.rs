@@ -8,10 +8,12 @@
 //!    that is not counted. Renewals mostly have nothing of it.
 //! 3. All cells of the name, in one write to its partition; and beside it, once for the commit,
 //!    what has changed, for other servers.
+//!    Where it takes longer than others wait for it, they are told once more.
 //! 4. Where something could hide what was written, the row is read again: what is not in force is
 //!    not called stored.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rhumb_rib::cells::{Cell, Index, Plan, Row, Slot, Written as Time};
 use rhumb_rib::store::{Answer, Change, MOST_LISTED, Page, Read, Wanted};
@@ -20,7 +22,7 @@ use rhumb_wire::Name;
 use tokio::task::JoinSet;
 
 use crate::Cluster;
-use crate::changes::Changed;
+use crate::changes::{Changed, TOLD_FOR};
 use crate::cluster::{Inner, Ready, now, ttl_s};
 use crate::failure::other;
 use crate::metrics::{Kind, add_one};
@@ -322,9 +324,14 @@ async fn commit(inner: &Arc<Inner>, changes: &[Change]) -> Result<Vec<Name>, Rib
     let (width, _places) = inner.places(changes.len())?;
     let ready = inner.ready().await?;
     let names: Vec<Name> = changes.iter().map(|change| change.name).collect();
-    let told = ready.changes.tell(&ready.statements, Changed::Names(&names));
-    let (written, told) = tokio::join!(write_all(inner, changes, width), told);
-    let result = told.and(written);
+    let tell = || ready.changes.tell(&ready.statements, Changed::Names(&names));
+    let began = Instant::now();
+    let (written, told) = tokio::join!(write_all(inner, changes, width), tell());
+    let mut result = told.and(written);
+    // Others may have read these names for the last time before they were there.
+    if result.is_ok() && began.elapsed() >= TOLD_FOR {
+        result = tell().await.and(result);
+    }
     if result.is_err() {
         names.iter().for_each(|name| inner.seen.forget(name));
     }

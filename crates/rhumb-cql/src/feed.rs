@@ -18,7 +18,7 @@ use rhumb_wire::Name;
 use scylla::response::PagingState;
 use tokio::time::sleep;
 
-use crate::changes::{BLOCK, CHANGES_TTL_S};
+use crate::changes::{BLOCK, CHANGES_TTL_S, TOLD_FOR};
 use crate::cluster::{Inner, Ready};
 use crate::failure::other;
 
@@ -267,6 +267,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const NEARLY_ALL_WRITTEN: Duration = Duration::from_millis(300);
 /// A write that has not been seen by then has failed: longer than a request is waited for.
 const WRITTEN_BY: Duration = Duration::from_secs(10);
+const _: () = assert!(TOLD_FOR.as_secs() < WRITTEN_BY.as_secs());
 /// Half of what changes are kept for.
 const LONGEST_AWAY: Duration = Duration::from_secs(CHANGES_TTL_S as u64 / 2);
 /// For how long a server is followed that is there no more.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rhumb_cql::{Feed, Heard};
 use rhumb_trust::{Removal, Window};
 use rhumb_wire::{Name, Role};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::world::{Holder, connect, with_cluster};
+use crate::world::{Holder, connect, connect_with, with_cluster};
 
 /// All names heard until these have been.
 async fn hear(feed: &mut Feed, awaited: &[Name]) -> BTreeSet<Name> {
@@ -70,6 +71,51 @@ fn what_is_heard_is_read_as_it_is_now() {
     });
 }
 
+/// Others would have in memory what was there before, for as long as that lasts.
+#[test]
+fn what_takes_longer_to_be_written_than_others_look_for_it_is_told_again_when_it_is_there() {
+    with_cluster(async |cluster| {
+        // One name after the other.
+        let slow = connect_with(cluster, |options| options.most_requests = 1).await;
+        let holders: Vec<Holder> = (0..NAMES).map(|_| Holder::new()).collect();
+        let changes: Vec<_> = holders.iter().map(|it| it.change(&it.route(1))).collect();
+        let last = holders[NAMES - 1].name();
+        let mut feed = connect(cluster).await.feed().await.unwrap();
+        let told = Arc::new(AtomicUsize::new(0));
+        let hearing = tokio::spawn({
+            let told = told.clone();
+            async move {
+                loop {
+                    // What fails meanwhile is asked for again.
+                    if let Ok(Heard::Names(names) | Heard::Again(names)) = feed.next().await {
+                        let of_it = names.iter().filter(|it| **it == last).count();
+                        told.fetch_add(of_it, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        let writing = tokio::spawn(async move { slow.commit(&changes).await });
+        let began = Instant::now();
+        while told.load(Ordering::Relaxed) < TIMES_TOLD {
+            assert!(began.elapsed() < 3 * PATIENCE, "it is told {told:?} times");
+            assert!(!writing.is_finished(), "it is written too soon: {:?}", writing.await);
+            // Nodes as they are when others want the machine, and no request waits too long.
+            [1, 2].iter().for_each(|node| cluster.stop(*node));
+            sleep(Duration::from_secs(1)).await;
+            [1, 2].iter().for_each(|node| cluster.go_on(*node));
+            sleep(Duration::from_millis(150)).await;
+        }
+        assert!(!writing.is_finished(), "others have looked for the last time before it is there");
+        assert_eq!(writing.await.unwrap().unwrap(), []);
+        let stored = Instant::now();
+        while told.load(Ordering::Relaxed) == TIMES_TOLD {
+            assert!(stored.elapsed() < PATIENCE, "nobody is told that it is there");
+            sleep(Duration::from_millis(50)).await;
+        }
+        hearing.abort();
+    });
+}
+
 #[test]
 fn removals_are_kept_told_and_end() {
     with_cluster(async |cluster| {
@@ -99,3 +145,7 @@ fn removals_are_kept_told_and_end() {
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Which take longer than ten seconds where nodes mostly stand still.
+const NAMES: usize = 300;
+/// As often is a change told: at once, and twice again.
+const TIMES_TOLD: usize = 3;

@@ -215,9 +215,15 @@ fn run(cluster: &mut Cassandra, test: impl AsyncFnOnce(&mut Cassandra)) {
 /// Another server of the same cluster. It waits longer than nodes wait for each other: what a test
 /// asks is answered also where the machine has much else to do.
 pub(crate) async fn connect(cluster: &Cassandra) -> Cluster {
+    connect_with(cluster, |_| ()).await
+}
+
+/// The same with other options.
+pub(crate) async fn connect_with(cluster: &Cassandra, set: impl FnOnce(&mut Options)) -> Cluster {
     let mut options = options();
     options.patience = PATIENCE;
     options.trust_anchors = cluster.authority().map(anchors);
+    set(&mut options);
     Cluster::connect(&cluster.address(KEYSPACE), options).await.expect("a connection")
 }
 
