@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: finds a bench target by name in any crate and runs it.
 //!
 //! Benches are programs (`harness = false`) that print ratios measured in one run. Cargo passes
-//! them `--bench`, which they ignore, and we pass `--json` on.
+//! them `--bench`, which they ignore, and we pass `--json` on, and what a bench alone understands.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn try_run(root: &Path, options: &BenchOptions) -> Result<bool, String> {
     let package = package_of(&metadata, &target)?;
     let mut command = Command::new(metadata::cargo());
     command.current_dir(root).args(["bench", "--quiet", "-p", package, "--bench", &target, "--"]);
-    command.args(part);
+    command.args(part).args(&options.own);
     if options.json {
         command.arg("--json");
     }

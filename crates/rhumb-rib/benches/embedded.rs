@@ -25,6 +25,7 @@ mod machine;
 mod pin;
 #[path = "../../rhumb-io/benches/machine/thread_cpu.rs"]
 mod thread_cpu;
+mod unsigned;
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -35,20 +36,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use machine::median;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_link::{Endpoint, SessionId};
 use rhumb_rib::store::{Change, Embedded, Store};
-use rhumb_rib::{Asker, Config, Entry, Outcome, Rib, Server};
+use rhumb_rib::{Asker, Config, Outcome, Rib, Server};
 use rhumb_trust::{Identity, Now, Window, name_of};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
-use rhumb_wire::{
-    Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Role, Scope, Statement,
-};
+use rhumb_wire::{Action, Batch, Metadata, Name, Pdu, PduHeader, Role, Scope, Statement};
+use unsigned::{NAMES_A_ROUTER, metadata};
 
 /// As in the program.
 #[global_allocator]
@@ -57,8 +57,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const MANY: usize = 10_000_000;
 /// GiB for each: what docs/router.md says of ten million names that are all in memory.
 const MEMORY: u64 = 16;
-/// Names behind one router.
-const NAMES_A_ROUTER: usize = 1000;
 const ROUNDS: usize = 5;
 /// Until caches and tables are as full as they get: memory that is used for the first time is the
 /// system's time, and on a virtual machine its host's as well.
@@ -216,9 +214,7 @@ impl World {
 
     /// A name, the one of rank r as often as 1 / r.
     fn popular(&mut self) -> Name {
-        let count = self.names.len() as f64;
-        let rank = count.powf(self.random.random::<f64>()) as usize;
-        self.names[rank.min(self.names.len() - 1)]
+        self.names[unsigned::popular(&mut self.random, self.names.len())]
     }
 
     /// Begins a session anew: that of a world ends while the other one is filled.
@@ -378,25 +374,9 @@ fn write(store: &mut Embedded, changes: &mut Vec<Change>) {
     changes.clear();
 }
 
-fn metadata(role: Role, at: usize) -> Metadata {
-    let mut point = [2; 33];
-    point[1..9].copy_from_slice(&at.to_be_bytes());
-    point[9] = role as u8;
-    Metadata::new(role, PublicKey::EcdsaP256(point), 0)
-}
-
 fn entry(metadata: &Metadata, statement: Statement) -> Change {
     let name = name_of(metadata);
-    let certificate = Certificate {
-        sequence: now_s() * 1000,
-        not_before_s: now_s() - 60,
-        not_after_s: now_s() + 20 * 3600,
-        issuer: name,
-        statement,
-        signature: [3; 64],
-    };
-    let mut entry = Entry::new(metadata.clone(), name);
-    entry.admit(&certificate, name, now_s()).expect("admitted");
+    let entry = unsigned::entry(metadata, statement, name, now_s());
     Change { name, before: None, after: Some(entry) }
 }
 

@@ -325,6 +325,19 @@ impl Cassandra {
         }
     }
 
+    /// A program of one source file that runs with Cassandra's own classes and the settings of the
+    /// first node, with so much memory for its heap.
+    pub(crate) fn tool(&self, source: &Path, heap: &str) -> Command {
+        let mut java = Command::new("java");
+        java.args(settings::tool(&self.node_folder(0), &self.program.lib, heap)).arg(source);
+        java
+    }
+
+    /// Where all nodes keep what they have. It is removed at the end.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.ground.folder
+    }
+
     /// Sets the clock of a node to so much later than it is. Whether that could be done.
     pub(crate) fn set_clock(&self, node: usize, ahead_ms: i64) -> bool {
         let file = self.node_folder(node).join(settings::CLOCK_SHIFT);
@@ -378,11 +391,11 @@ impl Cassandra {
         self.settle();
     }
 
-    fn process(&self, node: usize) -> u32 {
+    pub(crate) fn process(&self, node: usize) -> u32 {
         self.nodes[node].as_ref().expect("a node that runs").process
     }
 
-    fn node_folder(&self, node: usize) -> PathBuf {
+    pub(crate) fn node_folder(&self, node: usize) -> PathBuf {
         node_folder(&self.ground.folder, node)
     }
 

@@ -99,34 +99,50 @@ pub(crate) fn java(
     clock: Option<&Path>,
     nodes: usize,
 ) -> Vec<String> {
-    let agent = std::fs::read_dir(program).expect("a folder").flatten();
-    let agent = agent.map(|file| file.path()).find(|path| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("jamm-"))
-    });
-    let (agent, program) = (agent.expect("Cassandra's agent"), program.display());
-    let (agent, folder) = (agent.display(), folder.display());
     let mut words = vec!["java".to_owned()];
     words.extend(OPTIONS.map(str::to_owned));
     // Whom a password is asked for is known to all.
     words.push(format!("-Dcassandra.system_auth.default_rf={nodes}"));
-    words.extend(EXPORTS.map(|it| format!("--add-exports={it}=ALL-UNNAMED")));
-    words.extend(OPENS.map(|it| format!("--add-opens={it}=ALL-UNNAMED")));
-    let mut classes = format!("{folder}:{program}/*");
+    let mut classes = format!("{}:{}/*", folder.display(), program.display());
     if let Some(clock) = clock {
         words.push(format!("-Dcassandra.clock={CLOCK_CLASS}"));
-        words.push(format!("-Drhumb.clock={folder}/{CLOCK_SHIFT}"));
+        words.push(format!("-Drhumb.clock={}/{CLOCK_SHIFT}", folder.display()));
         classes = format!("{}:{classes}", clock.display());
     }
+    words.extend(surroundings(folder, program));
     words.extend([
-        format!("-Djava.io.tmpdir={folder}"),
-        format!("-XX:ErrorFile={folder}/crash"),
-        format!("-javaagent:{agent}"),
-        format!("-Dcassandra.config=file://{folder}/cassandra.yaml"),
-        format!("-Dcassandra.storagedir={folder}/data"),
-        format!("-Dlogback.configurationFile=file://{folder}/logback.xml"),
         "-cp".to_owned(),
         classes,
         "org.apache.cassandra.service.CassandraDaemon".to_owned(),
+    ]);
+    words
+}
+
+/// What Java is told for a program beside the nodes, with the settings of one of them.
+pub(crate) fn tool(folder: &Path, program: &Path, heap: &str) -> Vec<String> {
+    let mut words = vec![format!("-Xmx{heap}"), "-XX:+UseSerialGC".to_owned()];
+    words.extend(surroundings(folder, program));
+    words.extend(["-cp".to_owned(), format!("{}:{}/*", folder.display(), program.display())]);
+    words
+}
+
+/// What all of Cassandra's own needs around it.
+fn surroundings(folder: &Path, program: &Path) -> Vec<String> {
+    let agent = std::fs::read_dir(program).expect("a folder").flatten();
+    let agent = agent.map(|file| file.path()).find(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("jamm-"))
+    });
+    let (agent, folder) = (agent.expect("Cassandra's agent"), folder.display());
+    let exports = EXPORTS.map(|it| format!("--add-exports={it}=ALL-UNNAMED"));
+    let mut words: Vec<String> = exports.into();
+    words.extend(OPENS.map(|it| format!("--add-opens={it}=ALL-UNNAMED")));
+    words.extend([
+        format!("-Djava.io.tmpdir={folder}"),
+        format!("-XX:ErrorFile={folder}/crash"),
+        format!("-javaagent:{}", agent.display()),
+        format!("-Dcassandra.config=file://{folder}/cassandra.yaml"),
+        format!("-Dcassandra.storagedir={folder}/data"),
+        format!("-Dlogback.configurationFile=file://{folder}/logback.xml"),
     ]);
     words
 }

@@ -68,7 +68,7 @@ fn main() {
         ("operations", format!("{}, {} at once", store::OPERATIONS, store::AT_ONCE)),
         ("names", names.to_string()),
     ]);
-    let mut report = Report::new(conditions);
+    let mut report = Report::new("rib-cluster", conditions);
     store::measure(&cluster, &mut report);
     let mut ribs = Ribs::start(&cluster, names);
     servers::measure(&mut ribs, &mut report);

@@ -4,34 +4,51 @@ use std::fmt::Write as _;
 
 /// Figures and targets of one run.
 pub(crate) struct Report {
-    conditions: Vec<(&'static str, String)>,
+    bench: &'static str,
+    conditions: Vec<(String, String)>,
+    suffix: String,
     figures: Vec<(String, f64)>,
     targets: Vec<Target>,
 }
 
 struct Target {
-    name: &'static str,
+    name: String,
     value: f64,
     target: String,
     met: bool,
 }
 
 impl Report {
-    pub(crate) fn new(conditions: Vec<(&'static str, String)>) -> Self {
-        Self { conditions, figures: Vec::new(), targets: Vec::new() }
+    pub(crate) fn new(bench: &'static str, conditions: Vec<(&'static str, String)>) -> Self {
+        let conditions = conditions.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let conditions = conditions.collect();
+        let (suffix, figures, targets) = (String::new(), Vec::new(), Vec::new());
+        Self { bench, conditions, suffix, figures, targets }
+    }
+
+    /// What every name ends in from now on.
+    pub(crate) fn suffix(&mut self, suffix: &str) {
+        suffix.clone_into(&mut self.suffix);
+    }
+
+    /// Something in words.
+    pub(crate) fn note(&mut self, name: &str, text: &str) {
+        self.conditions.push((format!("{name}{}", self.suffix), text.replace('"', "'")));
     }
 
     pub(crate) fn figure(&mut self, name: &str, value: f64) {
-        self.figures.push((name.to_owned(), value));
+        self.figures.push((format!("{name}{}", self.suffix), value));
     }
 
-    pub(crate) fn at_most(&mut self, name: &'static str, value: f64, most: f64) {
+    pub(crate) fn at_most(&mut self, name: &str, value: f64, most: f64) {
         let target = format!("at most {most}");
+        let name = format!("{name}{}", self.suffix);
         self.targets.push(Target { name, value, target, met: value <= most });
     }
 
-    pub(crate) fn at_least(&mut self, name: &'static str, value: f64, least: f64) {
+    pub(crate) fn at_least(&mut self, name: &str, value: f64, least: f64) {
         let target = format!("at least {least}");
+        let name = format!("{name}{}", self.suffix);
         self.targets.push(Target { name, value, target, met: value >= least });
     }
 
@@ -63,8 +80,9 @@ impl Report {
         });
         let join = |parts: &mut dyn Iterator<Item = String>| parts.collect::<Vec<_>>().join(", ");
         format!(
-            "{{\"bench\": \"rib-cluster\", \"conditions\": {{{}}}, \"figures\": {{{}}}, \
+            "{{\"bench\": \"{}\", \"conditions\": {{{}}}, \"figures\": {{{}}}, \
              \"targets\": [{}]}}",
+            self.bench,
             join(&mut conditions.into_iter()),
             join(&mut figures.into_iter()),
             join(&mut targets.into_iter()),

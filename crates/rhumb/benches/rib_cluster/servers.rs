@@ -43,12 +43,12 @@ const SLOWEST_FILL: usize = 200;
 
 /// Two RIBs over one store, and names in it.
 pub(crate) struct Ribs {
-    _place: Place,
+    pub(crate) place: Place,
     pub(crate) ribs: Vec<Rib>,
     /// Who asks and tells.
     pub(crate) router: Arc<Identity>,
     /// Who tells of moves: whoever tells something is not told of it.
-    other: Arc<Identity>,
+    pub(crate) other: Arc<Identity>,
     pub(crate) holders: Vec<Holder>,
     sequence: u64,
     random: StdRng,
@@ -62,10 +62,27 @@ pub(crate) struct Rib {
 
 impl Ribs {
     pub(crate) fn start(cluster: &Cassandra, names: usize) -> Self {
+        let holders = (0..names).map(|_| Holder::new()).collect();
+        let first = ["--create-schema", "3"];
+        let mut ribs = Self::over(cluster, "served", holders, [&first, &[]], "");
+        let names: Vec<usize> = (0..names).collect();
+        ribs.fill(&names);
+        ribs
+    }
+
+    /// Over a keyspace, with further words for each of them and with settings, and nothing told yet.
+    pub(crate) fn over(
+        cluster: &Cassandra,
+        keyspace: &str,
+        holders: Vec<Holder>,
+        further: [&[&str]; 2],
+        settings: &str,
+    ) -> Self {
         let place = Place::new();
+        place.write("rhumb.toml", settings);
         let [router, other] =
             [(); 2].map(|()| Arc::new(Identity::generate(Role::Router, 0).unwrap()));
-        let store = cluster.address("served").to_string();
+        let store = cluster.address(keyspace).to_string();
         let start = |key: &str, further: &[&str]| {
             place.keygen("rib", key);
             let [admit, admit_other] = [&router, &other].map(|it| it.name().to_string());
@@ -88,13 +105,10 @@ impl Ribs {
                 ["name", "address"].map(|it| ready[it].as_str().unwrap().to_owned());
             Rib { running, at: (name.parse().unwrap(), address.parse().unwrap()) }
         };
-        let ribs = vec![start("1.key", &["--create-schema", "3"]), start("2.key", &[])];
-        let holders = (0..names).map(|_| Holder::new()).collect();
+        let ribs = vec![start("1.key", further[0]), start("2.key", further[1])];
         let random = StdRng::seed_from_u64(1);
         let sequence = now_s() * 1000;
-        let mut ribs = Self { _place: place, ribs, router, other, holders, sequence, random };
-        ribs.fill();
-        ribs
+        Self { place, ribs, router, other, holders, sequence, random }
     }
 
     pub(crate) fn connect(&self, rib: usize) -> Client {
@@ -107,7 +121,7 @@ impl Ribs {
     }
 
     /// A statement that is newer than all before, and says the same.
-    fn order(&mut self, holder: usize) -> RibRequestBody {
+    pub(crate) fn order(&mut self, holder: usize) -> RibRequestBody {
         self.order_by(holder, self.router.name())
     }
 
@@ -122,17 +136,24 @@ impl Ribs {
         order(&self.holders[holder].0, route, self.sequence)
     }
 
-    /// Publishes the router's address, and all names.
-    fn fill(&mut self) {
+    /// A name is nowhere from now on.
+    pub(crate) fn leave(&mut self, holder: usize) -> RibRequestBody {
+        self.sequence += 1;
+        order(&self.holders[holder].0, Statement::Withdrawal, self.sequence)
+    }
+
+    /// Publishes both routers' address, and these names.
+    pub(crate) fn fill(&mut self, names: &[usize]) {
         let mut client = self.connect(0);
         let locator = Locator::new("192.0.2.1:4000".parse().unwrap()).unwrap();
-        let locator = order(&self.router, Statement::Locator(locator), self.sequence);
-        let mut orders = vec![locator];
-        let mut unsigned = 0..self.holders.len();
+        let locator = Statement::Locator(locator);
+        let mut orders: Vec<RibRequestBody> =
+            [&self.router, &self.other].map(|it| order(it, locator, self.sequence)).into();
+        let mut unsigned = names.iter().copied();
         let mut under_way: HashMap<RequestId, (Instant, RibRequestBody)> = HashMap::new();
         let began = Instant::now();
-        let longest = Duration::from_secs(30 + (self.holders.len() / SLOWEST_FILL) as u64);
-        while !(orders.is_empty() && unsigned.is_empty() && under_way.is_empty()) {
+        let longest = Duration::from_secs(30 + (names.len() / SLOWEST_FILL) as u64);
+        while !(orders.is_empty() && unsigned.len() == 0 && under_way.is_empty()) {
             while under_way.len() < FILL_WINDOW
                 && let Some(order) =
                     orders.pop().or_else(|| unsigned.next().map(|holder| self.order(holder)))
@@ -260,7 +281,7 @@ fn take_turns(ribs: &mut Ribs, each_per_s: f64) -> [(f64, f64); 2] {
 }
 
 /// Of a process with all its threads. Source: proc_pid_schedstat(5).
-fn cpu_s(process: u32) -> f64 {
+pub(crate) fn cpu_s(process: u32) -> f64 {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
     let of_thread = |thread: std::fs::DirEntry| {
         let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
