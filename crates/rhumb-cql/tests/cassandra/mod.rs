@@ -492,8 +492,10 @@ waiting=$!
 wait $node
 kill $waiting 2>/dev/null"#;
 /// Puts a small disk where it is told to, if it may, and says so in a letter; removes everything
-/// when standard input ends, and the nodes have.
-const KEEPER: &str = r#"[ -n "$2" ] && mount -t tmpfs -o size=160m tmpfs "$2" && disk="$2"
+/// when standard input ends, and the nodes have. A signal that ends all who began together, like
+/// that of Ctrl-C, leaves it to do so.
+const KEEPER: &str = r#"trap '' HUP INT TERM
+[ -n "$2" ] && mount -t tmpfs -o size=160m tmpfs "$2" && disk="$2"
 printf "${disk:+y}${disk:-n}" | head -c 1
 exec >/dev/null
 read -r _

@@ -60,6 +60,7 @@ mod unsigned;
 #[path = "../../../rhumb-cql/tests/world/mod.rs"]
 mod world;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rhumb_rib::cells::Written;
@@ -156,7 +157,6 @@ fn now() -> Written {
 }
 
 fn run(cluster: &Cassandra, tables: &Tables, names: &mut Names, report: &mut Report) {
-    say("two RIBs are asked");
     let holders = std::mem::take(&mut names.holders);
     let [first, second] = [0, 1].map(machines::admin);
     let further = [["--admin", &first], ["--admin", &second]];
@@ -164,15 +164,24 @@ fn run(cluster: &Cassandra, tables: &Tables, names: &mut Names, report: &mut Rep
     let settings = format!("[rib]\ndisk_mib = {}\n", (names.entries() >> 9).max(1024));
     let [first, second] = &further;
     let mut ribs = Ribs::over(cluster, &tables.keyspace, holders, [first, second], &settings);
-    look_ups::measure(cluster, &ribs, names, report);
+    part(report, "look_ups", |report| look_ups::measure(cluster, &ribs, names, report));
     ribs.fill(&[]);
-    say("they are told");
-    let stored_per_s = publishing::measure(cluster, &mut ribs, report);
-    say("names move");
-    changes::measure(&mut ribs, report);
-    say("days pass");
-    day::measure(&mut ribs, names, stored_per_s, report);
+    let mut stored_per_s = 0.0;
+    part(report, "publishing", |report| {
+        stored_per_s = publishing::measure(cluster, &mut ribs, report);
+    });
+    part(report, "moves", |report| changes::measure(&mut ribs, report));
+    part(report, "days", |report| day::measure(&mut ribs, names, stored_per_s, report));
     machines::measure(cluster, &ribs, report);
+}
+
+/// One that fails is told of, and leaves what was measured before and what follows.
+fn part(report: &mut Report, what: &str, measure: impl FnOnce(&mut Report)) {
+    say(what);
+    let done = catch_unwind(AssertUnwindSafe(|| measure(&mut *report)));
+    if done.is_err() {
+        report.note(&format!("{what}_failed"), "it did not come to its end; standard error has why");
+    }
 }
 
 fn runtime() -> Runtime {

@@ -1,6 +1,7 @@
 //! Changes, each durable at a quorum when it is acknowledged: new routes of names that no RIB has
 //! in memory, their renewals, and names that were never stored before.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
@@ -30,7 +31,11 @@ pub(crate) fn measure(cluster: &Cassandra, ribs: &mut Ribs, report: &mut Report)
     let renewals = publishing.run("renewals", &mut stored.iter().copied().cycle()).len();
     let new = (0..NEW).map(|_| Holder::new());
     publishing.ribs.holders.extend(new);
-    publishing.run("new_names", &mut (count..count + NEW));
+    let stored: HashSet<usize> =
+        publishing.run("new_names", &mut (count..count + NEW)).into_iter().collect();
+    // Who was not stored in time is nobody that others may ask for.
+    let mut at = 0..;
+    ribs.holders.retain(|_| at.next().is_some_and(|at| at < count || stored.contains(&at)));
     renewals as f64 / TIME.as_secs_f64()
 }
 
