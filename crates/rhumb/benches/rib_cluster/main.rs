@@ -34,7 +34,9 @@ mod harness;
 mod machine;
 #[path = "../../tests/namespaces/mod.rs"]
 mod namespaces;
+#[allow(dead_code, reason = "another bench tells more")]
 mod report;
+#[allow(dead_code, reason = "another bench asks more of them")]
 mod servers;
 mod store;
 #[allow(dead_code, reason = "what holders say")]

@@ -180,7 +180,8 @@ fn part(report: &mut Report, what: &str, measure: impl FnOnce(&mut Report)) {
     say(what);
     let done = catch_unwind(AssertUnwindSafe(|| measure(&mut *report)));
     if done.is_err() {
-        report.note(&format!("{what}_failed"), "it did not come to its end; standard error has why");
+        report
+            .note(&format!("{what}_failed"), "it did not come to its end; standard error has why");
     }
 }
 
