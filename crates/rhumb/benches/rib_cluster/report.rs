@@ -8,6 +8,8 @@ pub(crate) struct Report {
     conditions: Vec<(String, String)>,
     suffix: String,
     figures: Vec<(String, f64)>,
+    /// How many of the figures.
+    told: usize,
     targets: Vec<Target>,
 }
 
@@ -23,7 +25,7 @@ impl Report {
         let conditions = conditions.into_iter().map(|(name, value)| (name.to_owned(), value));
         let conditions = conditions.collect();
         let (suffix, figures, targets) = (String::new(), Vec::new(), Vec::new());
-        Self { bench, conditions, suffix, figures, targets }
+        Self { bench, conditions, suffix, figures, told: 0, targets }
     }
 
     /// What every name ends in from now on.
@@ -50,6 +52,13 @@ impl Report {
         let target = format!("at least {least}");
         let name = format!("{name}{}", self.suffix);
         self.targets.push(Target { name, value, target, met: value >= least });
+    }
+
+    /// Figures that came since this was asked last.
+    pub(crate) fn news(&mut self) -> String {
+        let news = self.figures[self.told..].iter();
+        self.told = self.figures.len();
+        news.map(|(name, value)| format!("  {name:<40}{value:>12.3}\n")).collect()
     }
 
     pub(crate) fn text(&self) -> String {

@@ -64,9 +64,9 @@ impl Ribs {
     pub(crate) fn start(cluster: &Cassandra, names: usize) -> Self {
         let holders = (0..names).map(|_| Holder::new()).collect();
         let first = ["--create-schema", "3"];
-        let mut ribs = Self::over(cluster, "served", holders, [&first, &[]], "");
-        let names: Vec<usize> = (0..names).collect();
-        ribs.fill(&names);
+        let routers = [(); 2].map(|()| Arc::new(Identity::generate(Role::Router, 0).unwrap()));
+        let mut ribs = Self::over(cluster, "served", routers, holders, [&first, &[]], "");
+        ribs.fill();
         ribs
     }
 
@@ -74,14 +74,13 @@ impl Ribs {
     pub(crate) fn over(
         cluster: &Cassandra,
         keyspace: &str,
+        [router, other]: [Arc<Identity>; 2],
         holders: Vec<Holder>,
         further: [&[&str]; 2],
         settings: &str,
     ) -> Self {
         let place = Place::new();
         place.write("rhumb.toml", settings);
-        let [router, other] =
-            [(); 2].map(|()| Arc::new(Identity::generate(Role::Router, 0).unwrap()));
         let store = cluster.address(keyspace).to_string();
         let start = |key: &str, further: &[&str]| {
             place.keygen("rib", key);
@@ -142,18 +141,17 @@ impl Ribs {
         order(&self.holders[holder].0, Statement::Withdrawal, self.sequence)
     }
 
-    /// Publishes both routers' address, and these names.
-    pub(crate) fn fill(&mut self, names: &[usize]) {
+    /// Publishes the router's address, and all names.
+    fn fill(&mut self) {
         let mut client = self.connect(0);
         let locator = Locator::new("192.0.2.1:4000".parse().unwrap()).unwrap();
-        let locator = Statement::Locator(locator);
-        let mut orders: Vec<RibRequestBody> =
-            [&self.router, &self.other].map(|it| order(it, locator, self.sequence)).into();
-        let mut unsigned = names.iter().copied();
+        let locator = order(&self.router, Statement::Locator(locator), self.sequence);
+        let mut orders = vec![locator];
+        let mut unsigned = 0..self.holders.len();
         let mut under_way: HashMap<RequestId, (Instant, RibRequestBody)> = HashMap::new();
         let began = Instant::now();
-        let longest = Duration::from_secs(30 + (names.len() / SLOWEST_FILL) as u64);
-        while !(orders.is_empty() && unsigned.len() == 0 && under_way.is_empty()) {
+        let longest = Duration::from_secs(30 + (self.holders.len() / SLOWEST_FILL) as u64);
+        while !(orders.is_empty() && unsigned.is_empty() && under_way.is_empty()) {
             while under_way.len() < FILL_WINDOW
                 && let Some(order) =
                     orders.pop().or_else(|| unsigned.next().map(|holder| self.order(holder)))

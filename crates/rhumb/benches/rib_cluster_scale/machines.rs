@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -16,11 +17,11 @@ use crate::servers::{Ribs, cpu_s};
 pub(crate) struct Spent {
     /// Of the RIBs' processors.
     pub(crate) ribs_s: f64,
-    /// Of that, of the threads that answer.
-    pub(crate) directories_s: f64,
     pub(crate) nodes_s: f64,
-    pub(crate) at_hand: f64,
-    pub(crate) read: f64,
+    /// Entries that the first RIB needed and had in memory.
+    at_hand: f64,
+    /// And those that it had to read.
+    read: f64,
 }
 
 impl Spent {
@@ -28,23 +29,20 @@ impl Spent {
     pub(crate) fn so_far(cluster: &Cassandra, ribs: &Ribs, count: usize) -> Self {
         let processes: Vec<u32> =
             ribs.ribs[..count].iter().map(|it| it.running.child.id()).collect();
-        let statuses: Vec<Value> = (0..count).map(|rib| status(ribs, rib)).collect();
-        let sum = |what: &str| {
-            statuses.iter().filter_map(|it| it["counters"][what].as_f64()).sum::<f64>()
-        };
+        // Whoever looks has a RIB count what is stored, so one alone is looked at.
+        let status = status(ribs, 0);
+        let counter = |what: &str| status["counters"][what].as_f64().unwrap_or(0.0);
         Self {
             ribs_s: processes.iter().map(|it| cpu_s(*it)).sum(),
-            directories_s: processes.iter().map(|it| main_thread_s(*it)).sum(),
             nodes_s: (0..NODES).map(|node| cpu_s(cluster.process(node))).sum(),
-            at_hand: sum("entries_at_hand"),
-            read: sum("entries_read"),
+            at_hand: counter("entries_at_hand"),
+            read: counter("entries_read"),
         }
     }
 
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             ribs_s: self.ribs_s - before.ribs_s,
-            directories_s: self.directories_s - before.directories_s,
             nodes_s: self.nodes_s - before.nodes_s,
             at_hand: self.at_hand - before.at_hand,
             read: self.read - before.read,
@@ -66,6 +64,23 @@ pub(crate) fn status(ribs: &Ribs, rib: usize) -> Value {
 /// Where the RIB of this number tells it, within its place.
 pub(crate) fn admin(rib: usize) -> String {
     format!("./{}.admin", rib + 1)
+}
+
+/// How long it takes a RIB that has just started to count what is stored.
+pub(crate) fn count(ribs: &Ribs, stored: usize, report: &mut Report) {
+    let began = Instant::now();
+    let mut found = None;
+    while found.is_none() && began.elapsed() < COUNTING {
+        std::thread::sleep(Duration::from_millis(500));
+        found = status(ribs, 0)["stored_names"].as_u64();
+    }
+    match found {
+        Some(found) => {
+            assert_eq!(found, stored as u64, "names that are counted");
+            report.figure("counting_all_s", began.elapsed().as_secs_f64());
+        }
+        None => report.note("counting_all", "not in ten minutes"),
+    }
 }
 
 /// Memory and disk of everybody.
@@ -118,9 +133,4 @@ fn disk_bytes(folder: &Path) -> (u64, u64) {
     (all, alone)
 }
 
-/// Of the thread that a process began with. Source: proc_pid_schedstat(5).
-fn main_thread_s(process: u32) -> f64 {
-    let text = fs::read_to_string(format!("/proc/{process}/task/{process}/schedstat"));
-    let spent = text.unwrap_or_default();
-    spent.split(' ').next().and_then(|it| it.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
-}
+const COUNTING: Duration = Duration::from_secs(600);

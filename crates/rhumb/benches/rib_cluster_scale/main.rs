@@ -106,8 +106,8 @@ fn main() {
     for Loaded { mut names, tables, suffix } in loaded {
         report.suffix(suffix);
         say("checking what was loaded");
-        runtime().block_on(tables::check(&cluster, &tables, &names, &mut report));
-        run(&cluster, &tables, &mut names, &mut report);
+        let stored = runtime().block_on(tables::check(&cluster, &tables, &names));
+        run(&cluster, &tables, &mut names, stored, &mut report);
         report.figure("load_average_after", machine::load_average().parse().unwrap_or(0.0));
     }
     print(json, &report);
@@ -156,23 +156,30 @@ fn now() -> Written {
     Written { now_s: since.as_secs(), now_us: since.as_micros() as i64 }
 }
 
-fn run(cluster: &Cassandra, tables: &Tables, names: &mut Names, report: &mut Report) {
+fn run(
+    cluster: &Cassandra,
+    tables: &Tables,
+    names: &mut Names,
+    stored: usize,
+    report: &mut Report,
+) {
     let holders = std::mem::take(&mut names.holders);
     let [first, second] = [0, 1].map(machines::admin);
     let further = [["--admin", &first], ["--admin", &second]];
     // At 1 kB of disk for each, and as much again.
     let settings = format!("[rib]\ndisk_mib = {}\n", (names.entries() >> 9).max(1024));
     let [first, second] = &further;
-    let mut ribs = Ribs::over(cluster, &tables.keyspace, holders, [first, second], &settings);
+    let (keyspace, routers) = (&tables.keyspace, names.tellers.clone());
+    let mut ribs = Ribs::over(cluster, keyspace, routers, holders, [first, second], &settings);
+    part(report, "counting", |report| machines::count(&ribs, stored, report));
     part(report, "look_ups", |report| look_ups::measure(cluster, &ribs, names, report));
-    ribs.fill(&[]);
     let mut stored_per_s = 0.0;
     part(report, "publishing", |report| {
         stored_per_s = publishing::measure(cluster, &mut ribs, report);
     });
     part(report, "moves", |report| changes::measure(&mut ribs, report));
     part(report, "days", |report| day::measure(&mut ribs, names, stored_per_s, report));
-    machines::measure(cluster, &ribs, report);
+    part(report, "machines", |report| machines::measure(cluster, &ribs, report));
 }
 
 /// One that fails is told of, and leaves what was measured before and what follows.
@@ -183,6 +190,7 @@ fn part(report: &mut Report, what: &str, measure: impl FnOnce(&mut Report)) {
         report
             .note(&format!("{what}_failed"), "it did not come to its end; standard error has why");
     }
+    eprint!("{}", report.news());
 }
 
 fn runtime() -> Runtime {

@@ -3,10 +3,11 @@
 //! change what is said of them: the most popular ones, and others from all ranks alike.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rhumb_rib::Entry;
 use rhumb_rib::cells::Written;
-use rhumb_trust::name_of;
+use rhumb_trust::{Identity, name_of};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::{Metadata, Name, Role, Scope, Statement};
 
@@ -17,6 +18,8 @@ use crate::world::Holder;
 pub(crate) struct Names {
     pub(crate) names: Vec<Name>,
     routers: Vec<Metadata>,
+    /// The last two routers: who asks and tells RIBs, and who tells them of moves.
+    pub(crate) tellers: [Arc<Identity>; 2],
     /// Who can sign for their names, until somebody takes them.
     pub(crate) holders: Vec<Holder>,
     held: HashMap<Name, Metadata>,
@@ -26,8 +29,11 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new(count: usize, written: Written) -> Self {
-        let routers =
-            (0..count.div_ceil(NAMES_A_ROUTER)).map(|at| metadata(Role::Router, at)).collect();
+        let tellers =
+            [(); 2].map(|()| Arc::new(Identity::generate(Role::Router, 0).expect("a key")));
+        let unsigned = (0..count.div_ceil(NAMES_A_ROUTER)).map(|at| metadata(Role::Router, at));
+        let known = tellers.iter().map(|it| (**it.metadata()).clone());
+        let routers = unsigned.chain(known).collect();
         let every = (count / HOLDERS).max(1);
         let (mut holders, mut held) = (Vec::new(), HashMap::new());
         let mut name = |rank: usize| {
@@ -41,7 +47,7 @@ impl Names {
             name
         };
         let names = (0..count).map(&mut name).collect();
-        Self { names, routers, holders, held, written }
+        Self { names, routers, tellers, holders, held, written }
     }
 
     /// Names and routers.
