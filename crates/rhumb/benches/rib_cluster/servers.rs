@@ -70,7 +70,7 @@ impl Ribs {
         ribs
     }
 
-    /// Over a keyspace, with further words for each of them and with settings, and nothing told yet.
+    /// Over a keyspace, with further words for each of them, and nothing told yet.
     pub(crate) fn over(
         cluster: &Cassandra,
         keyspace: &str,

@@ -25,11 +25,13 @@ use crate::unsigned::popular;
 const LENGTH: Duration = Duration::from_secs(60);
 const DAY_S: f64 = 20.0;
 /// Of the rate that was seen to be stored, by day and night.
-const MEAN: f64 = 0.4;
+const MEAN: f64 = 0.25;
 const SWING: f64 = 0.9;
 /// Look-ups for each change.
 const LOOK_UPS: usize = 2;
 const WINDOW: usize = 128;
+/// Names that change.
+const WHO_CHANGE: usize = 500;
 /// After so long an order that was not answered is told again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// When all RIBs know at the latest, as docs/rib-cluster.md says.
@@ -57,6 +59,7 @@ struct Seen {
     left: usize,
     returned: usize,
     moved: usize,
+    refused: usize,
     told_again: usize,
     look_ups: usize,
     unanswered: usize,
@@ -86,6 +89,7 @@ pub(crate) fn measure(ribs: &mut Ribs, names: &Names, stored_per_s: f64, report:
         ("moved", seen.moved),
         ("left", seen.left),
         ("returned", seen.returned),
+        ("refused", seen.refused),
         ("told_again", seen.told_again),
         ("look_ups", seen.look_ups),
         ("look_ups_unanswered", seen.unanswered),
@@ -137,7 +141,7 @@ impl Day<'_> {
             match (turn, self.said.len()) {
                 (0, 1..) => {
                     let changed = self.random.random_range(0..self.said.len());
-                    let holder = *self.said.keys().nth(changed % NEAR).expect("one of them");
+                    let holder = *self.said.keys().nth(changed).expect("one of them");
                     talks[rib].ask(look_up(self.ribs, holder), About::Holder(holder));
                 }
                 _ => {
@@ -151,7 +155,9 @@ impl Day<'_> {
 
     /// Has somebody say something that is not waiting for an answer yet.
     fn change(&mut self, talk: &mut Talk<About>) {
-        let holder = self.random.random_range(0..self.ribs.holders.len());
+        // Of all ranks alike, and few enough to leave and come back several times.
+        let of_them = self.random.random_range(0..WHO_CHANGE);
+        let holder = of_them * (self.ribs.holders.len() - 1) / (WHO_CHANGE - 1);
         let said = self.said.entry(holder).or_default();
         if said.last().is_some_and(|it| it.stored.is_none()) {
             return;
@@ -219,7 +225,10 @@ impl Day<'_> {
                 let said = self.said.get_mut(&holder).and_then(|said| said.last_mut());
                 said.expect("it was told").stored = Some(Instant::now());
             }
-            RibResponseBody::Refused(_) => self.tell_again(holder, talk),
+            RibResponseBody::Refused(_) => {
+                self.seen.refused += 1;
+                self.tell_again(holder, talk);
+            }
             other => panic!("{other:?} of an order"),
         }
     }
@@ -314,6 +323,3 @@ fn via_of(statement: &Statement) -> Option<Name> {
         _ => None,
     }
 }
-
-/// Of what has changed, so many are looked at while changes go on.
-const NEAR: usize = 1000;
