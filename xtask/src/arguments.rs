@@ -17,7 +17,7 @@ usage: cargo xtask TASK
   bench [NAME [PART]] [--json] [--names=N ..]
         Runs the bench target NAME of whichever crate has it, or a part of it; without NAME, lists them. What a
         bench may be told, like how many names, its first lines say. Ten million names over a cluster of three
-        nodes are `rib cluster-scale`: some 25 minutes, 16 GB of disk and 8 GB of memory.
+        nodes are `rib cluster-scale`: some 25 minutes, 5 GB of disk and 6 GB of memory.
   aarch64 [--again]
         Builds for aarch64 and runs under qemu-user more than `test` does: the tests of rhumb-wire and
         rhumb-link, too, and the program. From nothing that takes half an hour on two cores.

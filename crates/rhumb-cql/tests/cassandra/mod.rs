@@ -327,6 +327,7 @@ impl Cassandra {
 
     /// A program of one source file that runs with Cassandra's own classes and the settings of the
     /// first node, with so much memory for its heap.
+    #[allow(dead_code, reason = "a bench loads a cluster by it")]
     pub(crate) fn tool(&self, source: &Path, heap: &str) -> Command {
         let mut java = Command::new("java");
         java.args(settings::tool(&self.node_folder(0), &self.program.lib, heap)).arg(source);
@@ -334,6 +335,7 @@ impl Cassandra {
     }
 
     /// Where all nodes keep what they have. It is removed at the end.
+    #[allow(dead_code, reason = "a bench loads a cluster by it")]
     pub(crate) fn folder(&self) -> &Path {
         &self.ground.folder
     }

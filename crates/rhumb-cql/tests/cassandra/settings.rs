@@ -119,6 +119,7 @@ pub(crate) fn java(
 }
 
 /// What Java is told for a program beside the nodes, with the settings of one of them.
+#[allow(dead_code, reason = "a bench loads a cluster by it")]
 pub(crate) fn tool(folder: &Path, program: &Path, heap: &str) -> Vec<String> {
     let mut words = vec![format!("-Xmx{heap}"), "-XX:+UseSerialGC".to_owned()];
     words.extend(surroundings(folder, program));
