@@ -54,7 +54,7 @@ mod rows;
 mod servers;
 mod tables;
 mod talk;
-#[path = "../../../rhumb-rib/benches/unsigned.rs"]
+#[path = "../../../rhumb-rib/benches/unsigned/mod.rs"]
 mod unsigned;
 #[allow(dead_code, reason = "what holders say")]
 #[path = "../../../rhumb-cql/tests/world/mod.rs"]
