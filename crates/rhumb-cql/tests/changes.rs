@@ -103,7 +103,7 @@ fn what_takes_longer_to_be_written_than_others_look_for_it_is_told_again_when_it
             [1, 2].iter().for_each(|node| cluster.stop(*node));
             sleep(Duration::from_secs(1)).await;
             [1, 2].iter().for_each(|node| cluster.go_on(*node));
-            sleep(Duration::from_millis(150)).await;
+            sleep(Duration::from_millis(60)).await;
         }
         assert!(!writing.is_finished(), "others have looked for the last time before it is there");
         assert_eq!(writing.await.unwrap().unwrap(), []);
@@ -146,6 +146,6 @@ fn removals_are_kept_told_and_end() {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Which take longer than ten seconds where nodes mostly stand still.
-const NAMES: usize = 300;
+const NAMES: usize = 600;
 /// As often is a change told: at once, and twice again.
 const TIMES_TOLD: usize = 3;
