@@ -7,8 +7,8 @@
 //! 2. Where the name is counted and found by its address comes first, so that nothing is stored
 //!    that is not counted. Renewals mostly have nothing of it.
 //! 3. All cells of the name, in one write to its partition; and beside it, once for the commit,
-//!    what has changed, for other servers.
-//!    Where it takes longer than others wait for it, they are told once more.
+//!    what has changed, for other servers; they are told once more when all is there, where that
+//!    took longer than they look for it.
 //! 4. Where something could hide what was written, the row is read again: what is not in force is
 //!    not called stored.
 
