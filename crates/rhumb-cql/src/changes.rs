@@ -5,13 +5,20 @@
 //! that is left out is a write under way, or one that failed. That there is such a server, and how
 //! far it is, stands in a table that all servers read; a server is in it before it writes its first
 //! change, and nothing is acknowledged while that may be over.
+//!
+//! A commit that fails may be there all the same, now or later. So its names are kept until others
+//! have been told of them, and this server hears of them as if another had changed them.
 
+use std::collections::HashSet;
+use std::mem;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex as Lock, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rhumb_rib::RibError;
 use rhumb_wire::Name;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use crate::failure::other;
 use crate::statements::Statements;
@@ -23,6 +30,20 @@ pub(crate) struct Changes {
     next: AtomicI64,
     /// When the others were told last that this server is there.
     present: Mutex<Option<Instant>>,
+    failed: Lock<Failed>,
+}
+
+/// Names of commits that have failed.
+#[derive(Default)]
+struct Failed {
+    /// Of which this server has not heard.
+    unheard: HashSet<Name>,
+    /// Of which the others have not.
+    untold: HashSet<Name>,
+    /// Of which they are being told.
+    telling: Vec<Name>,
+    /// There were more of them than are kept.
+    are_lost: bool,
 }
 
 /// What has changed.
@@ -34,11 +55,23 @@ pub(crate) enum Changed<'a> {
     Removals,
 }
 
+impl Failed {
+    /// What fails anew from here on is told anew.
+    fn begin_telling(&mut self) -> Vec<Name> {
+        if self.telling.is_empty() {
+            self.telling = self.untold.iter().take(NAMES_PER_CHANGE).copied().collect();
+            self.telling.iter().for_each(|name| _ = self.untold.remove(name));
+        }
+        self.telling.clone()
+    }
+}
+
 impl Changes {
     pub(crate) fn begin() -> Result<Self, RibError> {
         let mut server = [0; SERVER_LEN];
         aws_lc_rs::rand::fill(&mut server).map_err(other)?;
-        Ok(Self { server, next: AtomicI64::new(0), present: Mutex::new(None) })
+        let (present, failed) = (Mutex::new(None), Lock::default());
+        Ok(Self { server, next: AtomicI64::new(0), present, failed })
     }
 
     /// Tells the others. When this has returned, whoever reads the changes from then on finds it.
@@ -61,6 +94,42 @@ impl Changes {
             statements.ask(&statements.write_change, values).await?;
         }
         Ok(())
+    }
+
+    /// These were to be changed, and it is not known what became of them.
+    pub(crate) fn note_failed(&self, names: &[Name]) {
+        let mut failed = self.failed();
+        if failed.unheard.len() + names.len() > MOST_FAILED {
+            failed.unheard.clear();
+            failed.are_lost = true;
+        } else {
+            failed.unheard.extend(names);
+        }
+        // Of those beyond, others are told when an order is repeated that is there already.
+        let room = MOST_FAILED.saturating_sub(failed.untold.len());
+        failed.untold.extend(&names[..names.len().min(room)]);
+    }
+
+    /// Those that were noted since the last time; `None` if they were too many.
+    pub(crate) fn take_failed(&self) -> Option<HashSet<Name>> {
+        let mut failed = self.failed();
+        let unheard = mem::take(&mut failed.unheard);
+        (!mem::take(&mut failed.are_lost)).then_some(unheard)
+    }
+
+    /// Tells the others of some of those that they have not been told of, if that takes no longer
+    /// than a moment; otherwise of the same the next time.
+    pub(crate) async fn tell_failed(&self, statements: &Statements) {
+        let telling = self.failed().begin_telling();
+        let told = timeout(MOMENT, self.tell(statements, Changed::Names(&telling))).await;
+        if let Ok(Ok(())) = told {
+            self.failed().telling.clear();
+        }
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Failed> {
+        // A panic within leaves less, never something wrong.
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the others that this server is there, unless that was done lately.
@@ -92,3 +161,7 @@ pub(crate) const CHANGES_TTL_S: i32 = 600;
 /// For how long a server is there that says nothing.
 const PRESENT_TTL_S: i32 = 60;
 const TELL_PRESENT: Duration = Duration::from_secs(15);
+/// For each of both: 3 MB.
+const MOST_FAILED: usize = 50_000;
+/// A small part of the time within which what others change is to be heard.
+const MOMENT: Duration = Duration::from_millis(250);

@@ -51,8 +51,9 @@ impl Cluster {
     /// Writes all changes, an absent entry meaning removal. When this returns `Ok`, a quorum has
     /// all of them, but for those of the names that it returns: a newer statement hides what was
     /// written, though its time may be over, or they have had too many ways within a day. After an
-    /// error some may be written, or be written yet; to commit them again does no harm. Entries
-    /// that are past are not written.
+    /// error some may be written, or be written yet; to commit them again does no harm, and this
+    /// server, too, is told of them by its [`Feed`](crate::Feed). Entries that are past are not
+    /// written.
     ///
     /// # Errors
     /// As [`Cluster::entry`].
@@ -334,6 +335,7 @@ async fn commit(inner: &Arc<Inner>, changes: &[Change]) -> Result<Vec<Name>, Rib
     }
     if result.is_err() {
         names.iter().for_each(|name| inner.seen.forget(name));
+        ready.changes.note_failed(&names);
     }
     result
 }

@@ -6,6 +6,9 @@
 //! that it announces is under way at the same time: as soon as it is heard, when nearly all writes
 //! have ended, and when it must have.
 //!
+//! So is every name of a commit of this server's own that has failed, since what became of it is
+//! not known; others are told of it here until they have been.
+//!
 //! Who could not read for longer than changes are kept is told so ([`Heard::Lost`]), as is who
 //! meets a server whose beginning it may have missed.
 
@@ -145,7 +148,12 @@ impl Feed {
         };
         self.servers.retain(|_, followed| is_there(followed));
         self.complete = began;
+        match ready.changes.take_failed() {
+            Some(failed) => names.extend(failed),
+            None => self.lose(),
+        }
         self.tell(&names, has_removals, began);
+        ready.changes.tell_failed(&ready.statements).await;
         Ok(())
     }
 

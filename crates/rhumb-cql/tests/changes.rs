@@ -116,6 +116,35 @@ fn what_takes_longer_to_be_written_than_others_look_for_it_is_told_again_when_it
     });
 }
 
+/// It may be there all the same, and then everybody has to look again.
+#[test]
+fn what_failed_is_told_to_all_and_to_whoever_wrote_it() {
+    with_cluster(async |cluster| {
+        let impatient = connect_with(cluster, |options| options.patience = SHORT_PATIENCE).await;
+        let mut feeds =
+            [impatient.feed().await.unwrap(), connect(cluster).await.feed().await.unwrap()];
+        let holder = Holder::new();
+        [1, 2].iter().for_each(|node| cluster.stop(*node));
+        let written = impatient.commit(&[holder.change(&holder.route(1))]).await;
+        [1, 2].iter().for_each(|node| cluster.go_on(*node));
+        assert!(written.is_err(), "{written:?}");
+        for (feed, whose) in feeds.iter_mut().zip(["its own", "another's"]) {
+            let began = Instant::now();
+            loop {
+                assert!(began.elapsed() < 3 * PATIENCE, "{whose} is not told");
+                // What fails meanwhile is asked for again.
+                let heard = feed.next().await;
+                if heard.is_ok_and(
+                    |it| matches!(it, Heard::Names(names) if names.contains(&holder.name())),
+                ) {
+                    break;
+                }
+            }
+        }
+        cluster.settle();
+    });
+}
+
 #[test]
 fn removals_are_kept_told_and_end() {
     with_cluster(async |cluster| {
@@ -145,6 +174,8 @@ fn removals_are_kept_told_and_end() {
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Of a commit that is to fail.
+const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Which take longer than ten seconds where nodes mostly stand still.
 const NAMES: usize = 600;
 /// As often is a change told: at once, and twice again.

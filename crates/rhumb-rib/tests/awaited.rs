@@ -20,12 +20,17 @@ const ROUTER: Name = Name([0xB6; 32]);
 struct Served {
     rib: Rib<Awaited>,
     next_id: u32,
+    /// Names that it had written, which whoever writes them tells all others of.
+    written: Vec<Name>,
+    /// Whether that fails, and is there all the same.
+    fails: bool,
 }
 
 impl Served {
     fn new(config: Config) -> Self {
         let store = Awaited::new(Vec::new());
-        Self { rib: Rib::new(Directory::new().identity, store, config), next_id: 0 }
+        let rib = Rib::new(Directory::new().identity, store, config);
+        Self { rib, next_id: 0, written: Vec::new(), fails: false }
     }
 
     fn request(&mut self, asker: Asker, body: RibRequestBody) -> Outcome {
@@ -64,7 +69,9 @@ impl Served {
                 is_idle = false;
             }
             while let Some(commit) = self.rib.poll_commit() {
+                self.written.extend(commit.changes().iter().map(|change| change.name));
                 let result = there.commit(commit.changes());
+                let result = if self.fails { Err(RibError::Overloaded) } else { result };
                 self.rib.handle_committed(commit.end(result));
                 is_idle = false;
             }
@@ -250,6 +257,52 @@ fn an_own_change_is_not_taken_for_that_of_another() {
     one.withdrawn(&holder, 3, &mut there);
     other.rib.hear_changes_again(&[holder.name()], NOW_S);
     assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(3))]);
+}
+
+/// Whoever has in memory what was there before would have it for as long as that lasts.
+#[test]
+fn what_failed_and_is_there_is_acknowledged_when_all_have_been_told() {
+    let mut there = Memory::new();
+    let [mut one, mut other] = [(); 2].map(|()| Served::new(Config::default()));
+    let (holder, mut now) = (Holder::new(), now());
+    one.stored(&holder, 1, &mut there);
+    assert_eq!(one.found(holder.name(), &mut there), Some(1));
+    let withdrawal = holder.withdrawal(2);
+    one.fails = true;
+    let Outcome::Staged(id) = one.order(&holder, withdrawal.clone()) else { panic!("no order") };
+    one.work(&mut there);
+    assert_eq!(one.answers(), [(id, RibResponseBody::Refused(Refusal::StoreFailed))]);
+    (one.fails, one.written) = (false, Vec::new());
+    // The same again, and once more, since the answer may have been lost.
+    one.written(&holder, withdrawal.clone(), &mut there);
+    assert_eq!(one.written, [holder.name()], "it is told");
+    assert_eq!(told(&mut one, &mut now, &mut there), [(ROUTER, Some(2))], "to routers, too");
+    one.written(&holder, withdrawal.clone(), &mut there);
+    assert_eq!(one.written.len(), 1, "once");
+    // Who repeats it elsewhere, where it is not known who was told.
+    other.written(&holder, withdrawal.clone(), &mut there);
+    assert_eq!(other.written, [holder.name()]);
+    // And where another has changed it since, of whom the same is not known.
+    other.rib.hear_changes(&[holder.name()], NOW_S);
+    other.written(&holder, withdrawal, &mut there);
+    assert_eq!(other.written.len(), 2);
+}
+
+/// What is there as it is stays on the share that it is on, whoever repeats it.
+#[test]
+fn what_is_repeated_by_a_stranger_moves_nothing() {
+    let (mut there, mut served) = (Memory::new(), Served::new(Config::default()));
+    let holder = Holder::new();
+    let said = holder.locator(1);
+    served.written(&holder, said.clone(), &mut there);
+    served.rib.miss_changes();
+    let before = there.entry(&holder.name()).unwrap();
+    let body =
+        RibRequestBody::Publish { metadata: vec![holder.metadata()], certificates: vec![said] };
+    let Outcome::Staged(id) = served.request(stranger(1, 1), body) else { panic!("no order") };
+    served.work(&mut there);
+    assert_eq!(served.answers(), [(id, RibResponseBody::Stored)]);
+    assert_eq!(there.entry(&holder.name()).unwrap(), before);
 }
 
 /// Who is told what, at once and after what has to be read for it has been.

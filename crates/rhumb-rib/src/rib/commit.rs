@@ -163,13 +163,15 @@ pub(crate) struct Draft {
     pub(crate) before: Option<Footprint>,
     /// Whether it needs room as if it were new.
     pub(crate) grows: bool,
+    /// It is there as it is, and others that share the store may not have been told.
+    pub(crate) is_repeated: bool,
 }
 
 impl Draft {
     /// Of an entry that is there.
     pub(crate) fn of(name: Name, entry: Entry, stored: Option<Arc<Entry>>) -> Self {
         let before = Some(Footprint::of(&entry));
-        Self { name, entry, stored, before, grows: false }
+        Self { name, entry, stored, before, grows: false, is_repeated: false }
     }
 }
 
@@ -302,11 +304,15 @@ impl<S: Store> Rib<S> {
         !self.staged.is_empty() || self.under_way.is_some() || self.planned_sweep.is_some()
     }
 
-    /// The names among `changes` of which subscribers were told something that holds no longer.
+    /// The names among `changes` of which subscribers were told something that holds no longer, or
+    /// may not have been told what has been there already.
     fn moved(&self, changes: &[Change], now_s: u64) -> Vec<Name> {
         let watched = changes.iter().filter(|change| self.subscriptions.has_any(&change.name));
         let differs = |change: &&Change| {
             let Change { before, after, .. } = change;
+            if before.as_deref() == after.as_ref() {
+                return true;
+            }
             let before = before.as_ref().map(|entry| entry.standing(now_s)).unwrap_or_default();
             let after = after.as_ref().map(|entry| entry.standing(now_s)).unwrap_or_default();
             before != after

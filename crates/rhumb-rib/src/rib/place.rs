@@ -4,7 +4,7 @@
 //! and in its source's part of that. A name that is there may always be renewed: where there is no
 //! room for it on the share of who renews it, it stays on the share that it is on. So nobody who is
 //! there is lost, whatever else is full. A longer list of published names needs room as what is new
-//! does.
+//! does. What is there as it is takes nothing, whoever repeats it, and stays on its share.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ impl<S: Store> Rib<S> {
     pub(crate) fn place(&mut self, by: &Publisher, drafts: &mut [Draft]) -> Result<(), Refusal> {
         let Publisher { name: publisher, share, limits } = *by;
         let mut moves = Moves::default();
-        for draft in drafts {
+        for draft in drafts.iter_mut().filter(|draft| !draft.is_repeated) {
             self.check_limits(by, draft, &moves)?;
             draft.entry.share = share;
             draft.entry.givers = limits.givers(&publisher);

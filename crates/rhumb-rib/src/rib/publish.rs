@@ -19,7 +19,7 @@ use rhumb_trust::{
 use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
-use super::commit::{Draft, Order, Publisher};
+use super::commit::{Draft, Order, Publisher, UnderWay};
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
@@ -245,11 +245,25 @@ impl<S: Store> Rib<S> {
                 }
                 admission => admission?,
             };
-            if admission == Admission::Stored || drafted.is_some() {
+            let is_known = admission == Admission::Known;
+            draft.is_repeated = match drafted {
+                None => is_known && self.is_to_be_told(&draft),
+                Some(_) => is_known && draft.is_repeated,
+            };
+            if !is_known || draft.is_repeated || drafted.is_some() {
                 drafts.push(draft);
             }
         }
         Ok((drafts, issuers))
+    }
+
+    /// Whether what is there of a draft's name may be so without others having been told, who share
+    /// the store: a commit that failed may be there after all.
+    pub(crate) fn is_to_be_told(&mut self, draft: &Draft) -> bool {
+        let is_being_written = |it: &UnderWay| it.entry(&draft.name).is_some();
+        let Some(stored) = &draft.stored else { return false };
+        !self.under_way.as_ref().is_some_and(is_being_written)
+            && !self.store.was_told(&draft.name, stored)
     }
 
     /// Whether an older word for a server may take the place of a newer one:
@@ -284,7 +298,7 @@ impl<S: Store> Rib<S> {
         }
         let metadata = sent.get(&name).ok_or(Refusal::UnknownIssuer)?;
         let entry = Entry::new(metadata.clone(), publisher);
-        Ok(Draft { name, entry, stored: None, before: None, grows: false })
+        Ok(Draft { name, entry, stored: None, before: None, grows: false, is_repeated: false })
     }
 
     pub(crate) fn store_failed(&mut self, error: RibError) -> Refusal {

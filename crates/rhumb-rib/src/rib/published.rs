@@ -129,7 +129,9 @@ impl<S: Store> Rib<S> {
         let owner = draft.entry.metadata.clone();
         let len_before = draft.entry.published().map_or(0, PublishedNames::emitted_len);
         if draft.entry.admit_names(published, by.name, now_s)? == Admission::Known {
-            return Ok((owner, Vec::new()));
+            draft.is_repeated = self.is_to_be_told(&draft);
+            let drafts = if draft.is_repeated { vec![draft] } else { Vec::new() };
+            return Ok((owner, drafts));
         }
         draft.grows = published.emitted_len() > len_before;
         let mut drafts = vec![draft];

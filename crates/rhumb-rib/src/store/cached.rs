@@ -167,16 +167,19 @@ impl<S: Store> Cached<S> {
     /// A commit of these changes has ended, well or not.
     pub(crate) fn settle(&mut self, changes: &[Change], is_written: bool, unwritten: &[Name]) {
         self.store.settle(changes, is_written);
+        let is_elsewhere = self.store.awaited().is_some();
         for Change { name, after, .. } in changes {
-            self.doubts.forget(name);
             match after {
                 Some(entry) if is_written && !unwritten.contains(name) => {
-                    self.hot.insert(*name, Arc::new(entry.clone()), 0);
                     self.record(*name, entry);
+                    let entry = Arc::new(entry.clone());
+                    self.doubts.end(name, is_elsewhere.then(|| entry.clone()));
+                    self.hot.insert(*name, entry, 0);
                 }
                 // After a failure it is not known which state the
                 // store is in, so nothing may be remembered.
                 _ => {
+                    self.doubts.end(name, None);
                     self.hot.remove(name);
                     if let Some(records) = &mut self.records {
                         records.remove(name);
@@ -201,6 +204,12 @@ impl<S: Store> Cached<S> {
             }
         }
         doubt
+    }
+
+    /// Whether all who share the store were told that this is there, as far as is known: of a store
+    /// of one's own there is nobody else.
+    pub(crate) fn was_told(&mut self, name: &Name, there: &Entry) -> bool {
+        self.store.awaited().is_none() || self.doubts.was_told(name, there)
     }
 
     /// Somebody else may have changed anything.

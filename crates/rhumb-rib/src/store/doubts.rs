@@ -4,6 +4,9 @@
 //! be older than it. Here is what an entry was before: so what is read shows whether the change is
 //! there, after which it need not be read again, and whether it says anything new to those who were
 //! told of the name. Renewals, which are most of what changes, say nothing new.
+//!
+//! Of what this directory writes itself it keeps what everybody was told: an order that is repeated
+//! may be of a commit that failed here or elsewhere, is there all the same, and was told to nobody.
 
 use std::sync::Arc;
 
@@ -16,6 +19,8 @@ pub(crate) struct Doubts {
     before: Generations<Name, Before>,
     /// Names of which what was told last has been read.
     settled: Generations<Name, ()>,
+    /// What this directory has written last, and told.
+    told: Generations<Name, Arc<Entry>>,
 }
 
 /// An entry as it was in memory when a change of it was told.
@@ -39,12 +44,14 @@ pub(crate) enum Doubt {
 
 impl Doubts {
     pub(crate) fn new() -> Self {
-        Self { before: Generations::new(NAMES), settled: Generations::new(NAMES) }
+        let (before, settled) = (Generations::new(NAMES), Generations::new(NAMES));
+        Self { before, settled, told: Generations::new(NAMES) }
     }
 
     /// A change of a name is told for the first time, of which this was in memory.
     pub(crate) fn begin(&mut self, name: Name, held: Option<Arc<Entry>>, now_s: u64) -> Doubt {
         self.settled.remove(&name);
+        self.told.remove(&name);
         let other = self.before.get_mut(&name).map(|before| before.told_s);
         let is_of_several = other.is_some_and(|told_s| told_s + UNDER_WAY_S > now_s);
         let Some(entry) = held else {
@@ -60,6 +67,7 @@ impl Doubts {
         if self.settled.get_mut(&name).is_some() {
             return Doubt::Settled;
         }
+        self.told.remove(&name);
         match (self.before.get_mut(&name), held) {
             (Some(before), Some(entry)) => before.entry = entry,
             (Some(_), None) => {}
@@ -93,14 +101,24 @@ impl Doubts {
         says_news
     }
 
-    /// It is known otherwise what is there of a name, and has been told.
-    pub(crate) fn forget(&mut self, name: &Name) {
+    /// This was written here of a name, and everybody was told; or nothing is known of what was.
+    pub(crate) fn end(&mut self, name: &Name, told: Option<Arc<Entry>>) {
         self.before.remove(name);
+        match told {
+            Some(entry) => self.told.insert(*name, entry),
+            None => self.told.remove(name),
+        };
+    }
+
+    /// Whether everybody was told that this is there.
+    pub(crate) fn was_told(&mut self, name: &Name, there: &Entry) -> bool {
+        self.told.get_mut(name).is_some_and(|told| **told == *there)
     }
 
     pub(crate) fn clear(&mut self) {
         self.before.clear();
         self.settled.clear();
+        self.told.clear();
     }
 }
 
