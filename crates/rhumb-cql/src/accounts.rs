@@ -1,51 +1,85 @@
 //! What entries count on, by reading: each account has a row for each name, in a partition of its
-//! own, or in 64 where everybody counts on it.
+//! own, or in many where everybody counts on it.
 //!
 //! Counters would not do: a write that may have arrived cannot be sent again. A row for each name
-//! can, and it ends by itself with the name. Which of the 64 partitions a name is in is told by a
+//! can, and it ends by itself with the name. Which of those partitions a name is in is told by a
 //! keyed hash, so nobody can choose names that make one of them large.
 //!
 //! Reading takes the store time in proportion to what there is to count. So what was read is used
-//! for a second, and where there is more to count for so much longer that counting takes no more
-//! than a few hundredths of a node's time; meanwhile what this server adds itself is added to it.
-//! Of the accounts of all, some partitions are read again at a time.
+//! for a second, and where counting took longer for many times as long; meanwhile what this server
+//! adds itself is added to it. Of the accounts of all, as many partitions are counted as it takes
+//! to know the number of names to a hundredth ([`counted`](crate::counted)), each by one node
+//! alone: what that lacks of the last seconds is less than what is not known anyway.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::hmac;
 use rhumb_rib::cells::{Index, Written};
 use rhumb_rib::{Account, Held, RibError};
 use rhumb_wire::Name;
+use tokio::task::JoinSet;
 
 use crate::cluster::{Inner, Ready, ttl_s};
 use crate::failure::other;
 
-impl Inner {
-    pub(crate) async fn held(&self, account: &Account) -> Result<Held, RibError> {
-        let ready = self.ready().await?;
-        let buckets = if account.is_of_all() { ready.format.buckets } else { 1 };
-        let stale = self.accounts.stale(account, buckets, Instant::now());
-        if !stale.is_empty() {
-            let _place = self.place()?;
-            for bucket in stale {
-                let held = self.read_account(ready, account, bucket).await?;
-                self.accounts.note(*account, bucket, held);
-            }
+/// What is counted on an account. Nobody waits for what was counted once to be counted again where
+/// that may be much.
+pub(crate) async fn held(inner: &Arc<Inner>, account: &Account) -> Result<Held, RibError> {
+    let ready = inner.ready().await?;
+    let buckets = if account.is_of_all() { ready.format.buckets } else { 1 };
+    let (now, mut at_once) = (Instant::now(), 1);
+    loop {
+        let uncounted = inner.accounts.uncounted(account, buckets, at_once);
+        if uncounted.is_empty() {
+            break;
         }
-        Ok(self.accounts.sum(account, buckets))
+        let mut tasks = JoinSet::new();
+        for bucket in uncounted {
+            let (inner, account) = (inner.clone(), *account);
+            tasks.spawn(async move { inner.read_account(&account, bucket).await });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.map_err(other)??;
+        }
+        // Few where there is much in each.
+        at_once = MOST_AT_ONCE.min(2 * at_once);
     }
+    match inner.accounts.stale(account, buckets, now) {
+        Some(bucket) if !account.is_of_all() => inner.read_account(account, bucket).await?,
+        Some(_) if inner.accounts.begin_again(*account) => {
+            tokio::spawn(count_again(inner.clone(), *account, buckets));
+        }
+        _ => {}
+    }
+    Ok(inner.accounts.estimate(account, buckets))
+}
 
-    async fn read_account(
-        &self,
-        ready: &Ready,
-        account: &Account,
-        bucket: i32,
-    ) -> Result<Held, RibError> {
-        let statements = &ready.statements;
-        let read = statements.read(&statements.read_account, (account.key(), bucket)).await?;
+/// Counts again what was counted too long ago, one partition after the other. What fails is tried
+/// when somebody asks the next time.
+async fn count_again(inner: Arc<Inner>, account: Account, buckets: i32) {
+    let now = Instant::now();
+    while let Some(bucket) = inner.accounts.stale(&account, buckets, now)
+        && inner.read_account(&account, bucket).await.is_ok()
+    {}
+    inner.accounts.end_again(&account);
+}
+
+impl Inner {
+    async fn read_account(&self, account: &Account, bucket: i32) -> Result<(), RibError> {
+        let _place = self.place()?;
+        let statements = &self.ready().await?.statements;
+        let began = Instant::now();
+        let by = match account.is_of_all() {
+            true => &statements.count_account,
+            false => &statements.read_account,
+        };
+        let read = statements.read(by, (account.key(), bucket)).await?;
         let (names, bytes) = read.single_row::<(i64, Option<i64>)>().map_err(other)?;
         let count = |of: i64| u64::try_from(of).unwrap_or(0);
-        Ok(Held { names: count(names), bytes: count(bytes.unwrap_or(0)) })
+        let held = Held { names: count(names), bytes: count(bytes.unwrap_or(0)) };
+        self.accounts.note(*account, bucket, held, began);
+        Ok(())
     }
 
     /// Counts a name on its accounts.
@@ -99,3 +133,6 @@ fn bucket_of(ready: &Ready, account: &Account, name: &Name) -> i32 {
     let number = tag.as_ref().first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     (number % ready.format.buckets.unsigned_abs()).cast_signed()
 }
+
+/// A small part of all requests that may be under way.
+const MOST_AT_ONCE: usize = 32;

@@ -136,8 +136,9 @@ pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<Format, R
 
 /// The layout above. Raised whenever an older program could misread the tables.
 pub(crate) const FORMAT: i32 = 1;
-/// How many partitions the accounts of all are spread over.
-const BUCKETS: i32 = 64;
+/// How many partitions the accounts of all are spread over: enough for one of a hundred million
+/// names to be counted in a second or two.
+const BUCKETS: i32 = 256;
 const SECRET_LEN: usize = 32;
 /// As long as the driver waits for nodes to agree.
 const SCHEMA_PATIENCE: Duration = Duration::from_secs(120);

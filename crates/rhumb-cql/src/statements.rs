@@ -9,10 +9,12 @@ use std::time::Duration;
 use rhumb_rib::RibError;
 use rhumb_rib::cells::Slot;
 use rhumb_wire::Name;
+use scylla::client::execution_profile::ExecutionProfileHandle;
 use scylla::client::session::Session;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
+use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchStatement, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
@@ -34,6 +36,8 @@ pub(crate) struct Statements {
     pub(crate) write_address: PreparedStatement,
     pub(crate) delete_address: PreparedStatement,
     pub(crate) read_account: PreparedStatement,
+    /// The same of what everybody counts on.
+    pub(crate) count_account: PreparedStatement,
     pub(crate) write_account: PreparedStatement,
     pub(crate) delete_account: PreparedStatement,
     pub(crate) write_change: PreparedStatement,
@@ -67,9 +71,8 @@ impl Statements {
             let delete = format!("DELETE {column} FROM IN:names USING TIMESTAMP ? WHERE name = ?");
             delete_cell.push(prepare(&delete).await?);
         }
-        let mut read_account = prepare(READ_ACCOUNT).await?;
-        // A partition that everybody counts on may take its time.
-        read_account.set_request_timeout(Some(COUNTING));
+        let mut count_account = prepare(READ_ACCOUNT).await?;
+        count_account.set_execution_profile_handle(Some(profile_of_counts(&session)));
         Ok(Self {
             read_row: prepare(&format!("SELECT {READ} FROM IN:names WHERE name = ?")).await?,
             read_first: prepare(&format!("SELECT {READ} FROM IN:names LIMIT ?")).await?,
@@ -84,7 +87,8 @@ impl Statements {
             read_address: prepare(READ_ADDRESS).await?,
             write_address: prepare(WRITE_ADDRESS).await?,
             delete_address: prepare(DELETE_ADDRESS).await?,
-            read_account,
+            read_account: prepare(READ_ACCOUNT).await?,
+            count_account,
             write_account: prepare(WRITE_ACCOUNT).await?,
             delete_account: prepare(DELETE_ACCOUNT).await?,
             write_change: prepare(WRITE_CHANGE).await?,
@@ -186,6 +190,19 @@ impl Statements {
     }
 }
 
+/// A partition that everybody counts on may take its time, of one node, and not of a second one
+/// because of that.
+fn profile_of_counts(session: &Session) -> ExecutionProfileHandle {
+    let usual = session.get_default_execution_profile_handle().to_profile();
+    let consistency = match usual.get_consistency() {
+        Consistency::LocalQuorum => Consistency::LocalOne,
+        _ => Consistency::One,
+    };
+    let profile = usual.to_builder().consistency(consistency);
+    let profile = profile.speculative_execution_policy(None).request_timeout(Some(COUNTING));
+    profile.build().into_handle()
+}
+
 /// One statement of a batch, with its values.
 pub(crate) struct Write(PreparedStatement, Vec<CqlValue>);
 
@@ -212,7 +229,8 @@ const READ: &str = "name, metadata, WRITETIME(metadata), book, WRITETIME(book), 
                     route, locator, withdrawal, export, published, several_to, several";
 /// Rows of a page. The largest row has 20 kB.
 const PAGE: i32 = 500;
-const COUNTING: Duration = Duration::from_secs(10);
+/// Longer than a node takes to give up.
+const COUNTING: Duration = Duration::from_secs(30);
 
 const WRITE_WAY: &str =
     "UPDATE IN:names USING TIMESTAMP ? AND TTL ? SET several[?] = ? WHERE name = ?";
