@@ -116,6 +116,10 @@ pub struct UpArguments {
     /// What this host is to be called in a network of this LAN [default: its host name]
     #[arg(long = "as", value_name = "LABEL", value_parser = parse_label)]
     pub own: Option<PublishedLabel>,
+    /// Offer this port of 127.0.0.1 to all members of the network; may be repeated. Other ways to
+    /// offer one: `rhumb serve`, or [[up.serve]] in the file
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub serve: Vec<u16>,
     /// The node alone: a part of what runs a network
     #[arg(long, hide = true)]
     pub node_only: bool,

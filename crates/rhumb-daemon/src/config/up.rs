@@ -262,10 +262,13 @@ impl ConfigFile {
                 ribs.push(joined.rib()?);
             }
         }
+        let mut serve: Vec<_> =
+            raw.serve.iter().map(|it| self.service(it)).collect::<Outcome<_>>()?;
+        serve.extend(served_to_members(&flags.serve, network.as_ref())?);
         Ok(UpSettings {
             node,
             proxy: proxy.unwrap_or(Some(DEFAULT_PROXY)),
-            serve: raw.serve.iter().map(|it| self.service(it)).collect::<Outcome<_>>()?,
+            serve,
             forward: raw.forward.iter().map(|it| self.brought(it)).collect::<Outcome<_>>()?,
             publish: self.published(&raw.publish)?,
             tun: raw.tun.as_ref().map(|it| self.tun(it)).transpose()?,
@@ -374,6 +377,24 @@ impl ConfigFile {
     }
 }
 
+/// Ports of this host, for all members of its network.
+fn served_to_members(ports: &[u16], network: Option<&Joined>) -> Outcome<Vec<OfferedPort>> {
+    let Some(&first) = ports.first() else { return Ok(Vec::new()) };
+    let joined = network.ok_or_else(|| {
+        Failure::setup_text(format!(
+            "--serve {first} is for the members of a network, and this host is in none: `rhumb serve {first}` offers              it to those who are named, --allow NAME, or to everybody, --allow-all"
+        ))
+    })?;
+    let offered = |port: &u16| OfferedPort {
+        only: None,
+        port: *port,
+        udp: false,
+        to: SocketAddr::from((Ipv4Addr::LOCALHOST, *port)),
+        allow: Allowed::Chosen { names: Vec::new(), domains: vec![joined.domain] },
+    };
+    Ok(ports.iter().map(offered).collect())
+}
+
 const ALLOW_HOW: &str = "give `allow`, a list of the names that may, or allow_all = true";
 const DEFAULT_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1080);
 
@@ -381,6 +402,8 @@ const DEFAULT_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 mod tests {
     use super::super::tests::file;
     use super::*;
+    use rhumb_node::joined::Site;
+
     use crate::names::Called;
 
     fn up(text: &str) -> Outcome<UpSettings> {
@@ -433,6 +456,32 @@ mod tests {
         );
         assert_eq!(some.peers, [b, a]);
         assert_eq!(tun("allow_all = true").allow, Allowed::Everybody);
+    }
+
+    #[test]
+    fn ports_for_the_members_of_a_network_need_one() {
+        let file = file("[[up.serve]]\nport = 53\nallow_all = true");
+        let flags = UpArguments { serve: vec![80, 443], ..UpArguments::default() };
+        let failure = file.up_in(&flags, None).unwrap_err().to_string();
+        assert!(failure.contains("--serve 80 is for the members of a network"), "{failure}");
+        let domain = Name([5; 32]);
+        let joined = Joined {
+            folder: Folder::of(&parse_label("home").unwrap()).unwrap(),
+            label: parse_label("desk").unwrap(),
+            rank: Rank::Member,
+            domain,
+            host: Site::parse("192.0.2.1").unwrap(),
+            router: (Name([1; 32]), 7460),
+            rib: (Name([2; 32]), 7461),
+            keeper: (Name([3; 32]), 7462),
+            is_lan: false,
+        };
+        let settings = file.up_in(&flags, Some(joined)).unwrap();
+        let all: Vec<u16> = settings.serve.iter().map(|it| it.port).collect();
+        assert_eq!(all, [53, 80, 443]);
+        let web = &settings.serve[1];
+        assert_eq!((web.udp, web.to.to_string()), (false, "127.0.0.1:80".to_owned()));
+        assert_eq!(web.allow, Allowed::Chosen { names: vec![], domains: vec![domain] });
     }
 
     #[test]

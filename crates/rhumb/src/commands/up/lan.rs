@@ -263,6 +263,7 @@ impl Lan<'_> {
         if let Some(user) = &self.arguments.run_as {
             options.push(format!("--run-as={user}").into());
         }
+        options.extend(self.arguments.serve.iter().map(|it| format!("--serve={it}").into()));
         options
     }
 
