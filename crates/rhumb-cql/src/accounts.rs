@@ -6,7 +6,7 @@
 //! keyed hash, so nobody can choose names that make one of them large.
 //!
 //! Reading takes the store time in proportion to what there is to count. So what was read is used
-//! for a second, and where counting took longer for many times as long; meanwhile what this server
+//! for a second, and where that is much for many times as long as it took; meanwhile what this server
 //! adds itself is added to it. Of the accounts of all, as many partitions are counted as it takes
 //! to know the number of names to a hundredth ([`counted`](crate::counted)), each by one node
 //! alone: what that lacks of the last seconds is less than what is not known anyway.

@@ -55,18 +55,27 @@ impl Accounts {
     /// The partition, of those that stand for all, which was counted longest ago, if that is no
     /// longer to be used then.
     pub(crate) fn stale(&self, account: &Account, buckets: i32, now: Instant) -> Option<i32> {
-        let (counted, mut names, mut oldest) = (self.lock(), 0, None);
-        for bucket in self.order(buckets) {
-            let Some(counted) = counted.get(&(*account, bucket)) else { continue };
-            if names >= ENOUGH {
-                break;
-            }
+        let counted = self.lock();
+        let all = self.standing(&counted, account, buckets);
+        let stale = all.filter(|(_, counted)| counted.fresh_until <= now);
+        stale.min_by_key(|(_, counted)| counted.read).map(|(bucket, _)| bucket)
+    }
+
+    /// Partitions that stand for all, as far as they have been counted.
+    fn standing<'a>(
+        &self,
+        counted: &'a HashMap<(Account, i32), Counted>,
+        account: &'a Account,
+        buckets: i32,
+    ) -> impl Iterator<Item = (i32, &'a Counted)> + use<'a> {
+        let mut names = 0;
+        let all = self.order(buckets);
+        let all = all.filter_map(|bucket| Some((bucket, counted.get(&(*account, bucket))?)));
+        all.take_while(move |(_, counted)| {
+            let are_enough = names >= ENOUGH;
             names += counted.held.names;
-            if counted.fresh_until <= now && oldest.is_none_or(|(read, _)| counted.read < read) {
-                oldest = Some((counted.read, bucket));
-            }
-        }
-        oldest.map(|(_, bucket)| bucket)
+            !are_enough
+        })
     }
 
     /// Whether nobody else counts this account again, until [`Accounts::end_again`].
@@ -95,8 +104,8 @@ impl Accounts {
                 counted.retain(|(account, _), _| account.is_of_all());
             }
         }
-        let took = now.duration_since(began);
-        let fresh_until = now + (took * COUNTING_PART).clamp(FRESH, LONGEST);
+        let for_long = (now.duration_since(began) * COUNTING_PART).clamp(FRESH, LONGEST);
+        let fresh_until = now + if held.names < LARGE { FRESH } else { for_long };
         counted.insert((account, bucket), Counted { held, read: now, fresh_until });
     }
 
@@ -120,8 +129,7 @@ impl Accounts {
     pub(crate) fn estimate(&self, account: &Account, buckets: i32) -> Held {
         let counted = self.lock();
         let (mut held, mut of) = (Held::default(), 0);
-        for bucket in self.order(buckets) {
-            let Some(counted) = counted.get(&(*account, bucket)) else { continue };
+        for (_, counted) in self.standing(&counted, account, buckets) {
             held.names += counted.held.names;
             held.bytes += counted.held.bytes;
             of += 1;
@@ -136,10 +144,10 @@ impl Accounts {
 const ENOUGH: u64 = 100_000;
 /// From here on a partition takes a node more than some hundredths of a second to count.
 const LARGE: u64 = 10_000;
-/// For how long what was read is used, at least.
+/// For how long what was read is used.
 const FRESH: Duration = Duration::from_secs(1);
-/// And for so many times as long as counting took, so that it takes no more than a small part of a
-/// node's time, and less where nodes have much to do.
+/// And what is large for so many times as long as counting took, so that it takes no more than a
+/// small part of a node's time, and less where nodes have much to do.
 const COUNTING_PART: u32 = 50;
 /// But no longer than that.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -189,6 +197,9 @@ mod tests {
         accounts.add(ALL, 0, (3, 300));
         let all = Held { names: 64 * 40_001, bytes: 64 * 4_000_100 };
         assert_eq!(accounts.estimate(&ALL, 64), all);
+        // What was counted beyond what is enough is not counted again, so it says nothing.
+        accounts.note(ALL, 1, held(90_000), began);
+        assert_eq!(accounts.estimate(&ALL, 64), all);
         // Who leaves is not worth counting all others of the partition.
         accounts.forget(ALL, 0);
         assert!(accounts.uncounted(&ALL, 64, 1).is_empty());
@@ -209,6 +220,9 @@ mod tests {
         accounts.note(ALL, 0, held(200_000), began.checked_sub(Duration::from_secs(3)).unwrap());
         assert_eq!(accounts.stale(&ALL, 64, now), None);
         assert_eq!(accounts.stale(&ALL, 64, now + Duration::from_secs(60)), Some(0));
+        // What is small is found as it is, however slow the cluster.
+        accounts.note(ALL, 0, held(9_999), began.checked_sub(Duration::from_secs(3)).unwrap());
+        assert_eq!(accounts.stale(&ALL, 64, Instant::now() + FRESH), Some(0));
     }
 
     #[test]
