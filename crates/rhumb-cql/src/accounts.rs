@@ -6,9 +6,9 @@
 //! keyed hash, so nobody can choose names that make one of them large.
 //!
 //! Reading takes the store time in proportion to what there is to count. So what was read is used
-//! for a second, and where that is much for many times as long as it took; meanwhile what this server
-//! adds itself is added to it. Of the accounts of all, as many partitions are counted as it takes
-//! to know the number of names to a hundredth ([`counted`](crate::counted)), each by one node
+//! for a second, and where that is much for many times as long as it took; meanwhile what this
+//! server adds itself is added to it. Of the accounts of all, as many partitions are counted as it
+//! takes to know the number of names to a hundredth ([`counted`](crate::counted)), each by one node
 //! alone: what that lacks of the last seconds is less than what is not known anyway.
 
 use std::sync::Arc;
@@ -20,8 +20,31 @@ use rhumb_rib::{Account, Held, RibError};
 use rhumb_wire::Name;
 use tokio::task::JoinSet;
 
+use crate::Cluster;
 use crate::cluster::{Inner, Ready, ttl_s};
 use crate::failure::other;
+use crate::metrics::Kind;
+
+impl Cluster {
+    /// What is counted on an account, as of about a second ago; what this server has added since is
+    /// in it. Where everybody counts on it and it is much, it is known to a hundredth, as of fifty
+    /// times as long ago as it takes to count.
+    ///
+    /// # Errors
+    /// When the cluster does not answer, or too much is asked at once.
+    pub async fn held(&self, account: &Account) -> Result<Held, RibError> {
+        self.0.timed(Kind::Read, held(&self.0, account)).await
+    }
+
+    /// About how many names have an entry.
+    ///
+    /// # Errors
+    /// As [`Cluster::held`].
+    pub async fn names(&self) -> Result<u64, RibError> {
+        let admitted = self.held(&Account::Admitted).await?;
+        Ok(admitted.names + self.held(&Account::Strangers).await?.names)
+    }
+}
 
 /// What is counted on an account. Nobody waits for what was counted once to be counted again where
 /// that may be much.

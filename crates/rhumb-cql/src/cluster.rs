@@ -11,8 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rhumb_rib::RibError;
 use rhumb_rib::cells::Written;
-use rhumb_rib::{Account, Held, RibError};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -30,7 +30,7 @@ use crate::metrics::{Kind, Metrics};
 use crate::rows::Seen;
 use crate::schema::{self, Format, Replication};
 use crate::statements::Statements;
-use crate::{Counts, CqlAddress, Credentials, Feed, TrustAnchors, accounts, clocks};
+use crate::{Counts, CqlAddress, Credentials, Feed, TrustAnchors, clocks};
 
 /// How a cluster is spoken to.
 #[derive(Debug)]
@@ -189,25 +189,6 @@ impl Cluster {
     /// answer is left out.
     pub async fn check_clocks(&self) -> Result<(), RibError> {
         clocks::check(&self.0.session).await
-    }
-
-    /// What is counted on an account, as of about a second ago; what this server has added since is
-    /// in it. Where everybody counts on it and it is much, it is known to a hundredth, as of fifty
-    /// times as long ago as it takes to count.
-    ///
-    /// # Errors
-    /// When the cluster does not answer, or too much is asked at once.
-    pub async fn held(&self, account: &Account) -> Result<Held, RibError> {
-        self.0.timed(Kind::Read, accounts::held(&self.0, account)).await
-    }
-
-    /// About how many names have an entry.
-    ///
-    /// # Errors
-    /// As [`Cluster::held`].
-    pub async fn names(&self) -> Result<u64, RibError> {
-        let admitted = self.held(&Account::Admitted).await?;
-        Ok(admitted.names + self.held(&Account::Strangers).await?.names)
     }
 
     /// What other servers change from now on.
