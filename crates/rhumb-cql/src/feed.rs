@@ -13,6 +13,7 @@
 //! meets a server whose beginning it may have missed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,16 @@ pub struct Feed {
     /// When everything was read last.
     complete: Instant,
     again: [Again; 2],
+    /// Read, and not told yet.
+    fresh: Fresh,
     heard: VecDeque<Heard>,
+}
+
+/// What has changed.
+#[derive(Default)]
+struct Fresh {
+    names: HashSet<Name>,
+    removals: bool,
 }
 
 /// Names that are to be told once more, so long after they were heard.
@@ -74,6 +84,7 @@ impl Feed {
             servers: HashMap::new(),
             complete: Instant::now(),
             again: [NEARLY_ALL_WRITTEN, WRITTEN_BY].map(Again::new),
+            fresh: Fresh::default(),
             heard: VecDeque::new(),
         };
         let ready_inner = feed.inner.clone();
@@ -134,31 +145,33 @@ impl Feed {
         if away > LONGEST_AWAY {
             self.lose();
         }
-        let mut names = HashSet::new();
-        let mut has_removals = false;
+        // What was read of one server is told, whatever becomes of the others, and of this future.
+        let mut result = Ok(());
         for (server, followed) in &mut self.servers {
-            let read = read(ready, server, followed.next).await?;
-            for changed in followed.take(read, began) {
-                has_removals |= changed.is_empty();
-                names.extend(changed.as_chunks().0.iter().copied().map(Name));
+            match read(ready, server, followed.next).await {
+                Ok(read) => self.fresh.add(followed.take(read, began)),
+                Err(error) => result = Err(error),
             }
         }
         let is_there = |followed: &Followed| {
             followed.last_seen.is_some_and(|seen| began.duration_since(seen) < FOLLOWED_FOR)
         };
         self.servers.retain(|_, followed| is_there(followed));
-        self.complete = began;
+        if result.is_ok() {
+            self.complete = began;
+        }
         match ready.changes.take_failed() {
-            Some(failed) => names.extend(failed),
+            Some(failed) => self.fresh.names.extend(failed),
             None => self.lose(),
         }
-        self.tell(&names, has_removals, began);
+        self.tell(began);
         ready.changes.tell_failed(&ready.statements).await;
-        Ok(())
+        result
     }
 
-    fn tell(&mut self, names: &HashSet<Name>, has_removals: bool, now: Instant) {
-        if has_removals {
+    fn tell(&mut self, now: Instant) {
+        let Fresh { names, removals } = mem::take(&mut self.fresh);
+        if removals {
             self.heard.push_back(Heard::Removals);
         }
         let mut told_again = HashSet::new();
@@ -172,7 +185,7 @@ impl Feed {
         }
         let told = [
             Heard::Names(names.iter().copied().collect()),
-            Heard::Again(told_again.difference(names).copied().collect()),
+            Heard::Again(told_again.difference(&names).copied().collect()),
         ];
         let is_told = |heard: &Heard| matches!(heard, Heard::Names(names) | Heard::Again(names) if !names.is_empty());
         self.heard.extend(told.into_iter().filter(is_told));
@@ -184,6 +197,15 @@ impl Feed {
         self.heard.clear();
         self.heard.push_back(Heard::Lost);
         self.heard.push_back(Heard::Removals);
+    }
+}
+
+impl Fresh {
+    fn add(&mut self, changes: Vec<Vec<u8>>) {
+        for names in changes {
+            self.removals |= names.is_empty();
+            self.names.extend(names.as_chunks().0.iter().copied().map(Name));
+        }
     }
 }
 

@@ -116,6 +116,40 @@ fn what_takes_longer_to_be_written_than_others_look_for_it_is_told_again_when_it
     });
 }
 
+/// By an error of one of several servers' reads, or by whoever listens.
+#[test]
+fn nothing_is_lost_where_hearing_is_interrupted() {
+    with_cluster(async |cluster| {
+        let one = connect(cluster).await;
+        let mut feed = connect(cluster).await.feed().await.unwrap();
+        let mut others = Vec::new();
+        for _ in 0..OTHERS {
+            let other = connect(cluster).await;
+            let holder = Holder::new();
+            other.commit(&[holder.change(&holder.route(1))]).await.unwrap();
+            others.push(other);
+        }
+        hear(&mut feed, &[]).await;
+        let (mut names, mut heard) = (Vec::new(), BTreeSet::new());
+        for turn in 0..TURNS {
+            let holder = Holder::new();
+            names.push(holder.name());
+            one.commit(&[holder.change(&holder.route(1))]).await.unwrap();
+            let moment = Duration::from_millis(250 + turn % 20);
+            if let Ok(Ok(Heard::Names(names))) = timeout(moment, feed.next()).await {
+                heard.extend(names);
+            }
+        }
+        let began = Instant::now();
+        while let Some(name) = names.iter().find(|name| !heard.contains(*name)) {
+            assert!(began.elapsed() < PATIENCE, "{name} was never told");
+            if let Ok(Heard::Names(names)) = feed.next().await {
+                heard.extend(names);
+            }
+        }
+    });
+}
+
 /// It may be there all the same, and then everybody has to look again.
 #[test]
 fn what_failed_is_told_to_all_and_to_whoever_wrote_it() {
@@ -174,6 +208,9 @@ fn removals_are_kept_told_and_end() {
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Servers whose changes are read one after the other.
+const OTHERS: usize = 8;
+const TURNS: u64 = 60;
 /// Of a commit that is to fail.
 const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Which take longer than ten seconds where nodes mostly stand still.

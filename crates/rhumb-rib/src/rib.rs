@@ -24,7 +24,7 @@ mod reach;
 pub(crate) mod remove;
 pub(crate) mod verification;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -73,6 +73,8 @@ pub struct Rib<S> {
     pub(crate) staged_removals: StagedRemovals,
     pub(crate) under_way: Option<UnderWay>,
     /// What a sweep will write, and where the next one begins.
+    /// Names of commits that others changed in the meantime, and when they did, in seconds.
+    pub(crate) overtaken: HashMap<Name, u64>,
     pub(crate) planned_sweep: Option<(Vec<Change>, Option<Name>)>,
     pub(crate) swept_to: Option<Name>,
     pub(crate) answers: VecDeque<(OrderId, RibResponse)>,
@@ -194,6 +196,7 @@ impl<S: Store> Rib<S> {
             staged: Staged::default(),
             staged_removals: StagedRemovals::default(),
             under_way: None,
+            overtaken: HashMap::new(),
             planned_sweep: None,
             swept_to: None,
             answers: VecDeque::new(),

@@ -55,19 +55,25 @@ impl Served {
         self.request(Asker::admitted(ASKER, 1300), body)
     }
 
+    /// Reads what there is to read, and verifies. Whether there was anything.
+    fn read(&mut self, there: &mut Memory) -> bool {
+        let mut is_idle = true;
+        while let Some(read) = self.rib.poll_read() {
+            let answer = there.read(&read);
+            self.rib.handle_read(read, answer);
+            is_idle = false;
+        }
+        while let Some(verification) = self.rib.poll_verification() {
+            self.rib.handle_verified(verification.run());
+            is_idle = false;
+        }
+        !is_idle
+    }
+
     /// Reads what there is to read, verifies, and writes.
     fn work(&mut self, there: &mut Memory) {
         loop {
-            let mut is_idle = true;
-            while let Some(read) = self.rib.poll_read() {
-                let answer = there.read(&read);
-                self.rib.handle_read(read, answer);
-                is_idle = false;
-            }
-            while let Some(verification) = self.rib.poll_verification() {
-                self.rib.handle_verified(verification.run());
-                is_idle = false;
-            }
+            let mut is_idle = !self.read(there);
             while let Some(commit) = self.rib.poll_commit() {
                 self.written.extend(commit.changes().iter().map(|change| change.name));
                 let result = there.commit(commit.changes());
@@ -257,6 +263,33 @@ fn an_own_change_is_not_taken_for_that_of_another() {
     one.withdrawn(&holder, 3, &mut there);
     other.rib.hear_changes_again(&[holder.name()], NOW_S);
     assert_eq!(told(&mut other, &mut now, &mut there), [(ROUTER, Some(3))]);
+}
+
+/// What a commit leaves in memory was worked out when it began.
+#[test]
+fn what_others_change_while_a_commit_is_under_way_is_not_forgotten_by_its_end() {
+    for is_lost in [false, true] {
+        let mut there = Memory::new();
+        let [mut one, mut other] = [(); 2].map(|()| Served::new(Config::default()));
+        let (holder, mut now) = (Holder::new(), now());
+        one.stored(&holder, 1, &mut there);
+        assert_eq!(other.found(holder.name(), &mut there), Some(1));
+        let Outcome::Staged(_) = other.publish(&holder, 5) else { panic!("no order") };
+        while other.read(&mut there) {}
+        let commit = other.rib.poll_commit().expect("a commit");
+        one.stored(&holder, 7, &mut there);
+        other.rib.hear_changes(&[holder.name()], NOW_S);
+        while other.read(&mut there) {}
+        other.rib.hear_changes_again(&[holder.name()], NOW_S);
+        if is_lost {
+            other.rib.miss_changes();
+        }
+        // A cluster has the newer one in force, whoever wrote last.
+        other.rib.handle_committed(commit.end(Ok(Vec::new())));
+        other.answers();
+        told(&mut other, &mut now, &mut there);
+        assert_eq!(other.found(holder.name(), &mut there), Some(7), "lost: {is_lost}");
+    }
 }
 
 /// Whoever has in memory what was there before would have it for as long as that lasts.

@@ -203,6 +203,11 @@ impl Staged {
         self.entries.get(name).map(|(_, after)| after)
     }
 
+    /// Names that it changes, and by when.
+    pub(crate) fn being_changed(&self) -> impl Iterator<Item = (Name, u64)> {
+        self.entries.keys().map(|name| (*name, self.now_s))
+    }
+
     pub(crate) fn moves(&self) -> &Moves {
         &self.moves
     }
@@ -244,6 +249,12 @@ impl UnderWay {
     pub(crate) fn entry(&self, name: &Name) -> Option<Option<&Entry>> {
         let at = self.changes.binary_search_by_key(name, |change| change.name).ok()?;
         Some(self.changes[at].after.as_ref())
+    }
+
+    /// As of what is staged.
+    pub(crate) fn being_changed(&self) -> impl Iterator<Item = (Name, u64)> {
+        let now_s = self.orders().map_or(0, |staged| staged.now_s);
+        self.changes.iter().map(move |change| (change.name, now_s))
     }
 
     /// The orders in it, if it is of orders.
@@ -326,6 +337,7 @@ impl<S: Store> Rib<S> {
         let Some(UnderWay { changes, moved, purpose }) = self.under_way.take() else { return };
         let unwritten = committed.result.as_deref().unwrap_or_default();
         self.store.settle(&changes, committed.result.is_ok(), unwritten);
+        self.doubt_overtaken(&changes);
         if committed.result.is_ok() {
             self.log_changes(&changes, unwritten);
         }

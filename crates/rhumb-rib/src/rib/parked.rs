@@ -14,11 +14,12 @@ use std::collections::HashMap;
 use rhumb_wire::Name;
 use rhumb_wire::rib::{Refusal, RequestId};
 
+use super::commit::UnderWay;
 use super::verification::Checked;
 use super::{Asker, OrderId, Outcome, Rib};
 use crate::RibError;
 use crate::share::Payer;
-use crate::store::{Answer, Awaited, Doubt, Read, Store, Taken};
+use crate::store::{Answer, Awaited, Change, Doubt, Read, Store, Taken};
 
 /// All that is parked.
 #[derive(Debug, Default)]
@@ -251,6 +252,32 @@ impl<S: Store> Rib<S> {
             awaited.note_heard();
         }
         for name in names {
+            if self.is_being_changed(name) {
+                self.overtaken.insert(*name, now_s);
+            }
+        }
+        self.doubt_names(names, is_first, now_s);
+    }
+
+    fn is_being_changed(&self, name: &Name) -> bool {
+        let is_written = |commit: &UnderWay| commit.entry(name).is_some();
+        self.staged.entry(name).is_some() || self.under_way.as_ref().is_some_and(is_written)
+    }
+
+    /// A commit of these names has ended. What it left in memory of those that others changed
+    /// meanwhile was worked out from what was there before, so it is read anew.
+    pub(crate) fn doubt_overtaken(&mut self, changes: &[Change]) {
+        for change in changes {
+            if let Some(now_s) = self.overtaken.get(&change.name).copied() {
+                self.doubt_names(&[change.name], true, now_s);
+            }
+        }
+        let staged = &self.staged;
+        self.overtaken.retain(|name, _| staged.entry(name).is_some());
+    }
+
+    fn doubt_names(&mut self, names: &[Name], is_first: bool, now_s: u64) {
+        for name in names {
             let doubt = self.store.doubt(name, is_first, now_s);
             if !self.subscriptions.has_any(name) {
                 continue;
@@ -267,6 +294,8 @@ impl<S: Store> Rib<S> {
     /// Others may have changed anything, without its having been heard of. All that is told lasts
     /// no longer than its statements, and who was told asks again before.
     pub fn miss_changes(&mut self) {
+        let under_way = self.under_way.iter().flat_map(UnderWay::being_changed);
+        self.overtaken.extend(self.staged.being_changed().chain(under_way));
         self.store.forget_all();
     }
 
@@ -275,7 +304,7 @@ impl<S: Store> Rib<S> {
         [self.counters.entries_at_hand, self.counters.entries_read] = self.store.uses();
         let awaited = self.store.store().awaited();
         if awaited.is_some_and(Awaited::pass_second) {
-            self.store.forget_all();
+            self.miss_changes();
         }
     }
 }
