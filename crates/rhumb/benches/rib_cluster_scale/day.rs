@@ -286,9 +286,19 @@ impl Day<'_> {
                 late += if is_first { left.len() } else { 0 };
                 is_first = false;
             }
+            left.iter().for_each(|holder| self.tell_lost(rib, *holder));
             lost += left.len();
         }
         (late, lost)
+    }
+
+    /// What had been said of a name that is not answered as it was acknowledged.
+    fn tell_lost(&self, rib: usize, holder: usize) {
+        eprintln!("RIB {} of {}:", rib + 1, self.ribs.holders[holder].name());
+        for Said { sequence, via, stored, .. } in &self.said[&holder] {
+            let ago = stored.map(|stored| stored.elapsed());
+            eprintln!("  {sequence}, a way: {}, acknowledged {ago:?} ago", via.is_some());
+        }
     }
 
     /// Of which of these the newest is not what is answered.

@@ -76,7 +76,10 @@ pub(crate) fn count(ribs: &Ribs, stored: usize, report: &mut Report) {
     }
     match found {
         Some(found) => {
-            assert_eq!(found, stored as u64, "names that are counted");
+            // A part is counted for all.
+            let error = found.abs_diff(stored as u64) as f64 / stored as f64;
+            assert!(error <= 0.01, "{found} names are counted, and {stored} are there");
+            report.figure("counted_amiss", error);
             report.figure("counting_all_s", began.elapsed().as_secs_f64());
         }
         None => report.note("counting_all", "not in ten minutes"),
