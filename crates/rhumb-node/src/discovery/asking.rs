@@ -6,10 +6,10 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
+use rhumb_io::fd::AsFd;
 use rhumb_io::poll::{Interest, poll};
 use rhumb_wire::discovery::{Discovery, Nonce};
 
