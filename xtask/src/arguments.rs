@@ -8,9 +8,10 @@ usage: cargo xtask TASK
   test [--again] [--fast] [--fuzz-seconds N] [--no-install]
         Runs every test there is and prints `N passed, N failed, N skipped` last.
         --again           also runs test programs that passed and are unchanged since
-        --fast            leaves out what is slow: the book, the image, fuzzing, the demo, pictures, counting instructions, aarch64
+        --fast            leaves out what is slow: the book, the image, fuzzing, the demo, pictures, counting instructions, aarch64,
+                          other systems
         --fuzz-seconds N  seconds per fuzz target, 6 unless told
-        --no-install      never installs Debian packages; tests that need one skip themselves
+        --no-install      never installs Debian packages, nor targets by rustup; tests that need one skip themselves
   vectors
         Writes the test vectors of docs/vectors anew, from the code. `test` compares them.
   tidy  Checks the house style and the boundaries between crates.
@@ -25,7 +26,8 @@ usage: cargo xtask TASK
         Builds the Python package as a wheel, installs it in an environment of its own in the target folder, and
         tests it, as `test` does. The binary has to be there: cargo build -p rhumb.
   portable
-        Checks that a node's library compiles for Linux with musl, for macOS and for Windows; runs nothing of it.
+        Checks that a node's library compiles for macOS and for Windows, as `test` does, and for Linux with
+        musl; runs nothing of it.
   upgrade REVISION
         Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
         the present one, in which each process is replaced by one of the other version.

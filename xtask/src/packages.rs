@@ -4,6 +4,7 @@
 //! to install nothing fails: the tests that lack their tool skip themselves, and
 //! the reason printed here says what to install.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -85,6 +86,29 @@ pub(crate) fn prepare(may_install: bool) {
     }
 }
 
+/// Has rustup bring the standard library for these targets, where there is rustup and it may.
+pub(crate) fn prepare_standard_libraries(targets: &[&str], may_install: bool) {
+    let missing: Vec<&str> =
+        targets.iter().copied().filter(|it| !has_standard_library("rustc", it)).collect();
+    if missing.is_empty() || !may_install || !process::is_installed("rustup") {
+        return;
+    }
+    println!("installing the standard library for {}, by rustup", missing.join(" "));
+    if let Err(problem) = run("rustup", &[&["target", "add"], &missing[..]].concat()) {
+        println!("{problem}");
+    }
+}
+
+/// Whether a compiler can build programs for a target.
+pub(crate) fn has_standard_library(compiler: impl AsRef<OsStr>, target: &str) -> bool {
+    let mut ask = Command::new(compiler);
+    ask.args(["--print", "target-libdir", "--target", target]);
+    let Ok(finished) = process::run(&mut ask, ASK_DEADLINE, Echo::Kept) else { return false };
+    let files = std::fs::read_dir(finished.output.trim());
+    let mut names = files.into_iter().flatten().flatten().map(|it| it.file_name());
+    finished.succeeded() && names.any(|it| it.to_string_lossy().starts_with("libstd-"))
+}
+
 /// Installs what is missing to build for aarch64 and to run that, where that is possible.
 pub(crate) fn prepare_for_aarch64(may_install: bool) {
     prepare_files(&FOR_AARCH64, "aarch64", may_install);
@@ -145,3 +169,4 @@ pub(crate) fn is_root() -> bool {
 }
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(240);
+const ASK_DEADLINE: Duration = Duration::from_secs(30);

@@ -1,10 +1,11 @@
-//! `cargo xtask portable`: whether a node's library compiles for systems that it is not tested on:
-//! Linux with musl, macOS and Windows.
+//! Whether a node's library compiles for systems that it is not tested on: macOS and Windows, as
+//! a part of all tests, and Linux with musl, too, by `cargo xtask portable`.
 //!
-//! Nobody has the standard library of these here, so a compiler that comes with its sources checks
-//! it, too: Debian's, which is one and the same for all targets. Checking links nothing, so what C
-//! there is below is not compiled: in place of a C compiler stands a program that makes empty
-//! objects, and in place of `dlltool`, of Windows, one that makes empty libraries.
+//! Rustup brings the standard library of these, and then programs that run while cargo builds are
+//! those that the tests have had built. Where it cannot, a compiler that comes with the library's
+//! sources checks them, too: Debian's, which is one and the same for all targets. Checking links
+//! nothing, so what C there is below is not compiled: in place of a C compiler stands a program
+//! that makes empty objects, and in place of `dlltool`, of Windows, one that makes empty libraries.
 //!
 //! Invariant: nothing is run, so this shows that the types fit and no more.
 
@@ -19,16 +20,30 @@ use crate::packages;
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
 
-/// Checks for each target. Whether all is well.
+/// As a part of all tests.
+pub(crate) fn step(root: &Path, target_directory: &Path, may_install: bool) -> Outcome {
+    let mut outcome = Outcome::default();
+    match Workshop::prepare(root, target_directory, &TESTED, may_install) {
+        Ok(workshop) => TESTED.iter().for_each(|target| outcome.add(workshop.check(target))),
+        Err(problem) => outcome.add(Outcome::failed(format!("portable: {problem}"))),
+    }
+    outcome
+}
+
+/// By itself, for all targets. Whether all is well: a target that cannot be checked is not.
 pub(crate) fn run(root: &Path) -> bool {
     let mut report = Report::default();
+    let targets = [&TESTED[..], &[FURTHER]].concat();
     let workshop = metadata::host_triple()
         .and_then(|host| Metadata::load(root, &[host]))
-        .and_then(|metadata| Workshop::prepare(root, &metadata.target_directory));
+        .and_then(|metadata| Workshop::prepare(root, &metadata.target_directory, &targets, true));
     match workshop {
         Ok(workshop) => {
-            for target in TARGETS {
-                report.step(target, || workshop.check(target));
+            for target in targets {
+                report.step(target, || match workshop.check(target) {
+                    Outcome { skips, .. } if !skips.is_empty() => Outcome::failed(skips.join("; ")),
+                    outcome => outcome,
+                });
             }
         }
         Err(problem) => report.step("targets", || Outcome::failed(problem)),
@@ -39,20 +54,26 @@ pub(crate) fn run(root: &Path) -> bool {
 
 struct Workshop {
     root: PathBuf,
+    /// Of what Debian's compiler makes, and of what stands in place of other programs.
     folder: PathBuf,
     /// In place of a C compiler.
     no_compiler: PathBuf,
 }
 
 impl Workshop {
-    /// Installs what is missing.
+    /// Installs what is missing if it may.
     ///
     /// # Errors
-    /// With what is missing still.
-    fn prepare(root: &Path, target_directory: &Path) -> Result<Self, String> {
-        packages::prepare_for_targets(true);
-        if !Path::new(SOURCES).is_dir() {
-            return Err(format!("no {SOURCES} (Debian packages rustc-web, rust-web-src)"));
+    /// When a file cannot be written.
+    fn prepare(
+        root: &Path,
+        target_directory: &Path,
+        targets: &[&str],
+        may_install: bool,
+    ) -> Result<Self, String> {
+        packages::prepare_standard_libraries(targets, may_install);
+        if !targets.iter().all(|target| packages::has_standard_library(RUSTC, target)) {
+            packages::prepare_for_targets(may_install);
         }
         let folder = target_directory.join("portable");
         let no_compiler = folder.join("no-compiler");
@@ -68,15 +89,23 @@ impl Workshop {
     fn check(&self, target: &str) -> Outcome {
         let mut check = Command::new(cargo());
         check.current_dir(&self.root).args(["check", "--locked", "--package", PACKAGE]);
-        check.args(["-Zbuild-std=std,panic_abort", "--target", target]);
-        check.env("CARGO_TARGET_DIR", &self.folder);
-        // What checks the sources of its own standard library needs leave to do so.
-        check.env("RUSTC", packages::COMPILER_OF_DEBIAN).env("RUSTC_BOOTSTRAP", "1");
-        let target = target.replace('-', "_");
-        for tool in ["CC", "CXX"] {
-            check.env(format!("{tool}_{target}"), &self.no_compiler);
+        check.args(["--target", target]);
+        if !packages::has_standard_library(RUSTC, target) {
+            if !Path::new(SOURCES).is_dir() {
+                return Outcome::skipped(format!(
+                    "portable: no standard library for {target} (rustup target add {target}, or \
+                     Debian packages rustc-web, rust-web-src)"
+                ));
+            }
+            check.args(["-Zbuild-std=std,panic_abort"]).env("CARGO_TARGET_DIR", &self.folder);
+            // What checks the sources of its own standard library needs leave to do so.
+            check.env("RUSTC", packages::COMPILER_OF_DEBIAN).env("RUSTC_BOOTSTRAP", "1");
         }
-        check.env(format!("AR_{target}"), "true");
+        let variable = target.replace('-', "_");
+        for tool in ["CC", "CXX"] {
+            check.env(format!("{tool}_{variable}"), &self.no_compiler);
+        }
+        check.env(format!("AR_{variable}"), "true");
         // Windows has objects of an assembler that come with the sources.
         check.env("AWS_LC_SYS_PREBUILT_NASM", "1");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -90,8 +119,9 @@ impl Workshop {
 }
 
 const PACKAGE: &str = "rhumb-node";
-const TARGETS: [&str; 3] =
-    ["x86_64-unknown-linux-musl", "aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
+const TESTED: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
+const FURTHER: &str = "x86_64-unknown-linux-musl";
+const RUSTC: &str = "rustc";
 const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
 /// Makes the object that is asked for, empty; what the preprocessor would say is asked of the
 /// system's.

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: the one test command.
 //!
-//! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and
-//! doc tests; 4. the Python package; 5. the Debian package; 6. documentation without warnings;
-//! 7. the book; 8. the image for containers; 9. every fuzz target; 10. the demo, end to end;
-//! 11. pictures; 12. the instructions that forwarding takes; 13. what has code of its own for
-//! aarch64. A failed step does not keep the later ones from running.
+//! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and doc tests; 4. the Python
+//! package; 5. the Debian package; 6. documentation without warnings; 7. the book; 8. the image for
+//! containers; 9. every fuzz target; 10. the demo, end to end; 11. pictures; 12. the instructions
+//! that forwarding takes; 13. what has code of its own for aarch64; 14. whether a node's library
+//! compiles for other systems. A failed step does not keep the later ones from running.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,8 +15,8 @@ use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
 use crate::{
-    aarch64, bindings, book, deb, demo, fuzz, image, instructions, packages, pictures, programs,
-    tidy,
+    aarch64, bindings, book, deb, demo, fuzz, image, instructions, packages, pictures, portable,
+    programs, tidy,
 };
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
@@ -44,6 +44,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
         report.step("pictures", || Outcome::skipped("pictures: --fast"));
         report.step("instructions", || Outcome::skipped("instructions: --fast"));
         report.step("aarch64", || Outcome::skipped("aarch64: --fast"));
+        report.step("portable", || Outcome::skipped("portable: --fast"));
     } else {
         report.step("book", || book::step(root, &target_directory));
         report.step("image", || image::step(root, &target_directory));
@@ -52,6 +53,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
         report.step("pictures", || pictures::step(root, &target_directory));
         report.step("instructions", || instructions::run(root));
         report.step("aarch64", || aarch64::step(root, &target_directory, options));
+        report.step("portable", || portable::step(root, &target_directory, options.install));
     }
     println!("{}", report.summary());
     report.succeeded()
