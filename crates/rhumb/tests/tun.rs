@@ -192,8 +192,8 @@ fn holds(process: u32, text: &[u8]) -> bool {
     })
 }
 
-/// Whether a text is among many bytes. What looks for its first one is the standard library's, which
-/// is optimised where tests are not.
+/// Whether a text is among many bytes. What looks for its first one is the standard library's,
+/// which is optimised where tests are not.
 fn is_among(mut bytes: &[u8], text: &[u8]) -> bool {
     while matches!(bytes.skip_until(text[0]), Ok(1..)) {
         if bytes.starts_with(&text[1..]) {
