@@ -49,9 +49,11 @@ pub(crate) fn run(root: &Path, again: bool) -> bool {
 /// What it takes to build for aarch64 and to run that.
 struct Workshop {
     root: PathBuf,
-    /// Build output, and what has passed.
+    /// What has passed, and what is tried.
     folder: PathBuf,
-    compiler: PathBuf,
+    /// Where cargo builds.
+    build: PathBuf,
+    compiler: &'static str,
 }
 
 impl Workshop {
@@ -63,8 +65,10 @@ impl Workshop {
         if cfg!(target_arch = "aarch64") {
             return Err("this processor is one, so the other tests are these".to_owned());
         }
+        packages::prepare_standard_libraries(&[TRIPLE], may_install);
         Self::find(root, target_directory).or_else(|_| {
-            packages::prepare_for_aarch64(may_install);
+            let needs_compiler = !packages::has_standard_library(RUSTC, TRIPLE);
+            packages::prepare_for_aarch64(needs_compiler, may_install);
             Self::find(root, target_directory)
         })
     }
@@ -80,16 +84,21 @@ impl Workshop {
         if !Path::new(LIBRARIES).join("include/stdio.h").is_file() {
             return Err("no C library (Debian package libc6-dev-arm64-cross)".to_owned());
         }
-        let compilers = ["rustc", packages::COMPILER_OF_DEBIAN].map(PathBuf::from);
+        let compilers = [RUSTC, packages::COMPILER_OF_DEBIAN];
         let compiler = compilers.into_iter().find(|it| is_for_aarch64(it)).ok_or(NO_COMPILER)?;
         let folder = target_directory.join("aarch64");
-        Ok(Self { root: root.to_owned(), folder, compiler })
+        // What runs while cargo builds is what the tests have had built, by the same compiler.
+        let build = if compiler == RUSTC { target_directory } else { &folder }.to_owned();
+        Ok(Self { root: root.to_owned(), folder, build, compiler })
     }
 
     fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(cargo());
         command.current_dir(&self.root).args(arguments).args(["--locked", "--target", TRIPLE]);
-        command.env("CARGO_TARGET_DIR", &self.folder).env("RUSTC", &self.compiler);
+        command.args(["--config", C_AS_IT_IS]).env("CARGO_TARGET_DIR", &self.build);
+        if self.compiler != RUSTC {
+            command.env("RUSTC", self.compiler);
+        }
         command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
         command
     }
@@ -150,7 +159,7 @@ impl Workshop {
     /// The pieces of our own code that the example executes, in their order.
     fn path(&self, arguments: &[&str]) -> Result<Vec<String>, String> {
         let log = self.folder.join("path.log");
-        let executable = self.folder.join(TRIPLE).join("debug/examples").join(EXAMPLE);
+        let executable = self.build.join(TRIPLE).join("debug/examples").join(EXAMPLE);
         let mut command = Self::emulator();
         command.args(["-d", "exec,nochain", "-D"]).arg(&log);
         let finished =
@@ -219,7 +228,7 @@ impl Workshop {
         // Of an earlier run: commands replace no key.
         let _ = std::fs::remove_dir_all(&place);
         std::fs::create_dir_all(&place).map_err(|error| error.to_string())?;
-        let executable = self.folder.join(TRIPLE).join("debug/rhumb");
+        let executable = self.build.join(TRIPLE).join("debug/rhumb");
         let rhumb = |arguments: &[&str]| {
             let mut command = Self::emulated(&executable);
             command.current_dir(&place).args(arguments);
@@ -242,18 +251,10 @@ impl Workshop {
 }
 
 /// Whether a compiler builds this project, and has the standard library for aarch64.
-fn is_for_aarch64(compiler: &Path) -> bool {
-    let ask = |arguments: &[&str]| {
-        let mut command = Command::new(compiler);
-        let finished = process::run(command.args(arguments), ASK_DEADLINE, Echo::Kept).ok()?;
-        finished.succeeded().then_some(finished.output)
-    };
-    let Some(says) = ask(&["-vV"]) else { return false };
-    let folder = ask(&["--print", "target-libdir", "--target", TRIPLE]);
-    let files = folder.and_then(|it| std::fs::read_dir(it.trim()).ok());
-    let mut names = files.into_iter().flatten().flatten().map(|it| it.file_name());
-    is_recent(&says, env!("CARGO_PKG_RUST_VERSION"))
-        && names.any(|it| it.to_string_lossy().starts_with("libstd-"))
+fn is_for_aarch64(compiler: &str) -> bool {
+    let says = process::run(Command::new(compiler).arg("-vV"), ASK_DEADLINE, Echo::Kept);
+    says.is_ok_and(|says| is_recent(&says.output, env!("CARGO_PKG_RUST_VERSION")))
+        && packages::has_standard_library(compiler, TRIPLE)
 }
 
 /// Whether a compiler that says this of itself is of the least version that is needed, or later.
@@ -286,6 +287,9 @@ const LEAST_PATH: usize = 10_000;
 /// Those whose code is the same everywhere, but whose bytes others must understand.
 const OTHERS: [&str; 2] = ["rhumb-wire", "rhumb-link"];
 const TRIPLE: &str = "aarch64-unknown-linux-gnu";
+const RUSTC: &str = "rustc";
+/// An emulator is slow in any case, and optimising C takes three times as long to build it.
+const C_AS_IT_IS: &str = "profile.dev.package.aws-lc-sys.opt-level=0";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64";
 /// Where Debian has the C library for it.

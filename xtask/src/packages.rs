@@ -58,12 +58,16 @@ const WANTED: [(&str, &str, &str); 38] = [
 pub(crate) const COMPILER_OF_DEBIAN: &str = "/usr/bin/rustc";
 
 /// A file, and the package that brings it.
-const FOR_AARCH64: [(&str, &str); 5] = [
-    (COMPILER_OF_DEBIAN, "rustc-web"),
-    ("/usr/lib/rustlib/aarch64-unknown-linux-gnu", "libstd-rust-web-dev:arm64"),
+const FOR_AARCH64: [(&str, &str); 3] = [
     ("/usr/bin/aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     ("/usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
     ("/usr/bin/qemu-aarch64", "qemu-user"),
+];
+
+/// A compiler for it, where rustup brings none.
+const COMPILER_FOR_AARCH64: [(&str, &str); 2] = [
+    (COMPILER_OF_DEBIAN, "rustc-web"),
+    ("/usr/lib/rustlib/aarch64-unknown-linux-gnu", "libstd-rust-web-dev:arm64"),
 ];
 
 /// For targets whose standard library is compiled from its sources.
@@ -109,9 +113,11 @@ pub(crate) fn has_standard_library(compiler: impl AsRef<OsStr>, target: &str) ->
     finished.succeeded() && names.any(|it| it.to_string_lossy().starts_with("libstd-"))
 }
 
-/// Installs what is missing to build for aarch64 and to run that, where that is possible.
-pub(crate) fn prepare_for_aarch64(may_install: bool) {
-    prepare_files(&FOR_AARCH64, "aarch64", may_install);
+/// Installs what is missing to build for aarch64 and to run that, where that is possible; with
+/// a compiler for it unless rustup has brought one.
+pub(crate) fn prepare_for_aarch64(needs_compiler: bool, may_install: bool) {
+    let compiler = if needs_compiler { &COMPILER_FOR_AARCH64[..] } else { &[] };
+    prepare_files(&[compiler, &FOR_AARCH64].concat(), "aarch64", may_install);
 }
 
 /// The same to check what is compiled for other systems.
