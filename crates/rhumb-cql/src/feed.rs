@@ -2,9 +2,9 @@
 //!
 //! Four times a second a server reads which servers there are and, of each other one, the changes
 //! from the next number on. A write may become visible after a later one: the numbers in between
-//! are awaited until they can only be failures. Every name is told three times, since the write
-//! that it announces is under way at the same time: as soon as it is heard, when nearly all writes
-//! have ended, and when it must have.
+//! are awaited until they can only be failures. Every name is told as soon as it is heard, and
+//! again, since the write that it announces is under way at the same time: when nearly all writes
+//! have ended, later where the cluster is slow, and when it must have.
 //!
 //! So is every name of a commit of this server's own that has failed, since what became of it is
 //! not known; others are told of it here until they have been.
@@ -32,7 +32,7 @@ pub struct Feed {
     servers: HashMap<Vec<u8>, Followed>,
     /// When everything was read last.
     complete: Instant,
-    again: [Again; 2],
+    again: [Again; AGAIN.len()],
     /// Read, and not told yet.
     fresh: Fresh,
     heard: VecDeque<Heard>,
@@ -83,7 +83,7 @@ impl Feed {
             inner,
             servers: HashMap::new(),
             complete: Instant::now(),
-            again: [NEARLY_ALL_WRITTEN, WRITTEN_BY].map(Again::new),
+            again: AGAIN.map(Again::new),
             fresh: Fresh::default(),
             heard: VecDeque::new(),
         };
@@ -297,6 +297,9 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const NEARLY_ALL_WRITTEN: Duration = Duration::from_millis(300);
 /// A write that has not been seen by then has failed: longer than a request is waited for.
 const WRITTEN_BY: Duration = Duration::from_secs(10);
+/// When a name is told again. Who has read the change by then reads nothing.
+const AGAIN: [Duration; 4] =
+    [NEARLY_ALL_WRITTEN, Duration::from_secs(1), Duration::from_secs(3), WRITTEN_BY];
 const _: () = assert!(TOLD_FOR.as_secs() < WRITTEN_BY.as_secs());
 /// Half of what changes are kept for.
 const LONGEST_AWAY: Duration = Duration::from_secs(CHANGES_TTL_S as u64 / 2);

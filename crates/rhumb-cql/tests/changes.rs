@@ -230,5 +230,5 @@ const MOST_POLLS: usize = 30;
 const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Which take longer than ten seconds where nodes mostly stand still.
 const NAMES: usize = 600;
-/// As often is a change told: at once, and twice again.
-const TIMES_TOLD: usize = 3;
+/// As often is a change told: at once, and four times again.
+const TIMES_TOLD: usize = 5;

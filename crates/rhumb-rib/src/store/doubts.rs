@@ -1,9 +1,9 @@
 //! What others have changed in a store elsewhere, until it is known what became of it.
 //!
-//! A change is told when it begins to be written, and twice again, since what is read at once may
-//! be older than it. Here is what an entry was before: so what is read shows whether the change is
-//! there, after which it need not be read again, and whether it says anything new to those who were
-//! told of the name. Renewals, which are most of what changes, say nothing new.
+//! A change is told when it begins to be written, and some times again, since what is read at once
+//! may be older than it. Here is what an entry was before: so what is read shows whether the change
+//! is there, after which it need not be read again, and whether it says anything new to those who
+//! were told of the name. Renewals, which are most of what changes, say nothing new.
 //!
 //! Of what this directory writes itself it keeps what everybody was told: an order that is repeated
 //! may be of a commit that failed here or elsewhere, is there all the same, and was told to nobody.
@@ -122,7 +122,7 @@ impl Doubts {
     }
 }
 
-/// Of those beyond, each change is read three times and told: about 10 MB.
+/// Of those beyond, each change is read each time and told: about 10 MB.
 const NAMES: usize = 1 << 14;
 /// A change is told for the last time before.
 const UNDER_WAY_S: u64 = 12;
