@@ -1,9 +1,9 @@
 //! The test programs of the workspace: cargo builds them, and they are run here.
 //!
 //! Flow: 1. build, and learn which programs there are; 2. leave out those that passed and are
-//! unchanged since; 3. run what starts processes, which mostly waits, and beside it, with what it
-//! leaves of the processors, all others and then the tests of documentation; 4. run by themselves
-//! those that measure time.
+//! unchanged since; 3. run what keeps a cluster and then what starts processes, which mostly wait,
+//! and beside them, with what they leave of the processors, all others and then the tests of
+//! documentation; 4. run by themselves those that measure time.
 //!
 //! Invariant: a program is remembered as passed only if none of its tests failed or skipped itself.
 
@@ -44,15 +44,14 @@ impl Program {
     }
 
     fn command(&self, is_in_the_background: bool) -> Command {
-        let mut command = if is_in_the_background && !self.keeps_a_cluster() {
-            in_the_background(&self.executable)
-        } else {
-            Command::new(&self.executable)
+        let mut command = match is_in_the_background {
+            true => in_the_background(&self.executable),
+            false => Command::new(&self.executable),
         };
         self.prepare(&mut command);
         if std::env::var_os(THREADS).is_none() {
             // Most tests of processes wait, for timers and for each other.
-            let each = if is_in_the_background { 1 } else { 2 };
+            let each = if is_in_the_background || self.keeps_a_cluster() { 1 } else { 2 };
             command.env(THREADS, (each * processors()).to_string());
         }
         command
@@ -102,8 +101,10 @@ pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome 
     }
     let (alone, beside): (Vec<_>, Vec<_>) =
         programs_to_run.into_iter().partition(Program::is_alone);
-    let (of_processes, others): (Vec<_>, Vec<_>) =
-        beside.into_iter().partition(|program| !program.starts.is_empty());
+    let waits = |program: &Program| !program.starts.is_empty() || program.keeps_a_cluster();
+    let (mut of_processes, others): (Vec<_>, Vec<_>) = beside.into_iter().partition(waits);
+    // While there is most to be done beside, since nodes of two clusters are too much at once.
+    of_processes.sort_by_key(|program| !program.keeps_a_cluster());
     let ((rest, of_documentation), mut ran) = std::thread::scope(|scope| {
         let background = scope.spawn(|| (run_all(&others, true), documentation(root)));
         let ran = run_all(&of_processes, false);
@@ -251,7 +252,7 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// For a build from nothing, or one program, on two slow cores.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// More that fail are no accident.
-const MOST_TRIED_AGAIN: usize = 3;
+const MOST_TRIED_AGAIN: usize = 5;
 const ALONE_DEADLINE: Duration = Duration::from_secs(5 * 60);
 /// Keeps the outputs of two programs apart.
 static SHOWN: Mutex<()> = Mutex::new(());

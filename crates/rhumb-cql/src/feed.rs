@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rhumb_rib::RibError;
 use rhumb_wire::Name;
 use scylla::response::PagingState;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::changes::{BLOCK, CHANGES_TTL_S, TOLD_FOR};
@@ -145,12 +146,19 @@ impl Feed {
         if away > LONGEST_AWAY {
             self.lose();
         }
+        let mut reads = JoinSet::new();
+        for (server, Followed { next, .. }) in &self.servers {
+            let (inner, server, next) = (inner.clone(), server.clone(), *next);
+            reads.spawn(async move { (read(&inner, &server, next).await, server) });
+        }
         // What was read of one server is told, whatever becomes of the others, and of this future.
         let mut result = Ok(());
-        for (server, followed) in &mut self.servers {
-            match read(ready, server, followed.next).await {
-                Ok(read) => self.fresh.add(followed.take(read, began)),
-                Err(error) => result = Err(error),
+        while let Some(read) = reads.join_next().await {
+            let (read, server) = read.map_err(other)?;
+            match (read, self.servers.get_mut(&server)) {
+                (Ok(read), Some(followed)) => self.fresh.add(followed.take(read, began)),
+                (Ok(_), None) => {}
+                (Err(error), _) => result = Err(error),
             }
         }
         let is_there = |followed: &Followed| {
@@ -266,8 +274,8 @@ async fn servers(ready: &Ready) -> Result<Vec<(Vec<u8>, i64)>, RibError> {
 
 /// The changes of a server from this number on: those in its block and in the next one, or as many
 /// of them as are enough for once.
-async fn read(ready: &Ready, server: &[u8], next: i64) -> Result<BTreeMap<i64, Vec<u8>>, RibError> {
-    let statements = &ready.statements;
+async fn read(inner: &Inner, server: &[u8], next: i64) -> Result<BTreeMap<i64, Vec<u8>>, RibError> {
+    let statements = &inner.ready().await?.statements;
     let (mut changes, mut bytes) = (BTreeMap::new(), 0);
     let block = next / BLOCK;
     // Few are under way at once, so the next block has some only when this one is near its end.
