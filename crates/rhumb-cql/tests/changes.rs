@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -84,23 +83,29 @@ fn what_takes_longer_to_be_written_than_others_look_for_it_is_told_again_when_it
         let changes: Vec<_> = holders.iter().map(|it| it.change(&it.route(1))).collect();
         let last = holders[NAMES - 1].name();
         let mut feed = connect(cluster).await.feed().await.unwrap();
-        let told = Arc::new(AtomicUsize::new(0));
+        let told: Arc<Mutex<Vec<Instant>>> = Arc::default();
         let hearing = tokio::spawn({
             let told = told.clone();
             async move {
                 loop {
                     // What fails meanwhile is asked for again.
-                    if let Ok(Heard::Names(names) | Heard::Again(names)) = feed.next().await {
-                        let of_it = names.iter().filter(|it| **it == last).count();
-                        told.fetch_add(of_it, Ordering::Relaxed);
+                    if let Ok(Heard::Names(names) | Heard::Again(names)) = feed.next().await
+                        && names.contains(&last)
+                    {
+                        told.lock().unwrap().push(Instant::now());
                     }
                 }
             }
         });
+        let times_told = || told.lock().unwrap().len();
+        let is_over = || match told.lock().unwrap()[..] {
+            [first, .., last] => last.duration_since(first) >= LAST_LOOK,
+            _ => false,
+        };
         let writing = tokio::spawn(async move { slow.commit(&changes).await });
         let began = Instant::now();
-        while told.load(Ordering::Relaxed) < TIMES_TOLD {
-            assert!(began.elapsed() < 3 * PATIENCE, "it is told {told:?} times");
+        while !is_over() {
+            assert!(began.elapsed() < 3 * PATIENCE, "it is told {} times", times_told());
             assert!(!writing.is_finished(), "it is written too soon: {:?}", writing.await);
             // Nodes as they are when others want the machine, and no request waits too long.
             [1, 2].iter().for_each(|node| cluster.stop(*node));
@@ -109,9 +114,10 @@ fn what_takes_longer_to_be_written_than_others_look_for_it_is_told_again_when_it
             sleep(Duration::from_millis(60)).await;
         }
         assert!(!writing.is_finished(), "others have looked for the last time before it is there");
+        let before = times_told();
         assert_eq!(writing.await.unwrap().unwrap(), []);
         let stored = Instant::now();
-        while told.load(Ordering::Relaxed) == TIMES_TOLD {
+        while times_told() == before {
             assert!(stored.elapsed() < PATIENCE, "nobody is told that it is there");
             sleep(Duration::from_millis(50)).await;
         }
@@ -230,5 +236,5 @@ const MOST_POLLS: usize = 30;
 const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Which take longer than ten seconds where nodes mostly stand still.
 const NAMES: usize = 600;
-/// As often is a change told: at once, and four times again.
-const TIMES_TOLD: usize = 5;
+/// A change is told for the last time so long after it was first.
+const LAST_LOOK: Duration = Duration::from_millis(9900);
