@@ -87,6 +87,8 @@ impl Workshop {
         let compilers = [RUSTC, packages::COMPILER_OF_DEBIAN];
         let compiler = compilers.into_iter().find(|it| is_for_aarch64(it)).ok_or(NO_COMPILER)?;
         let folder = target_directory.join("aarch64");
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
         // What runs while cargo builds is what the tests have had built, by the same compiler.
         let build = if compiler == RUSTC { target_directory } else { &folder }.to_owned();
         Ok(Self { root: root.to_owned(), folder, build, compiler })
