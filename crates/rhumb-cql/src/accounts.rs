@@ -48,7 +48,7 @@ impl Cluster {
 
 /// What is counted on an account. Nobody waits for what was counted once to be counted again where
 /// that may be much.
-pub(crate) async fn held(inner: &Arc<Inner>, account: &Account) -> Result<Held, RibError> {
+async fn held(inner: &Arc<Inner>, account: &Account) -> Result<Held, RibError> {
     let ready = inner.ready().await?;
     let buckets = if account.is_of_all() { ready.format.buckets } else { 1 };
     let (now, mut at_once) = (Instant::now(), 1);

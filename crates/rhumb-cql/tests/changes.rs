@@ -228,7 +228,7 @@ fn removals_are_kept_told_and_end() {
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Servers whose changes are read one after the other.
+/// Servers whose changes are read beside.
 const OTHERS: usize = 8;
 /// As often is a look at all of them polled, and more.
 const MOST_POLLS: usize = 30;

@@ -72,9 +72,9 @@ pub struct Rib<S> {
     pub(crate) staged: Staged,
     pub(crate) staged_removals: StagedRemovals,
     pub(crate) under_way: Option<UnderWay>,
-    /// What a sweep will write, and where the next one begins.
     /// Names of commits that others changed in the meantime, and when they did, in seconds.
     pub(crate) overtaken: HashMap<Name, u64>,
+    /// What a sweep will write, and where the next one begins.
     pub(crate) planned_sweep: Option<(Vec<Change>, Option<Name>)>,
     pub(crate) swept_to: Option<Name>,
     pub(crate) answers: VecDeque<(OrderId, RibResponse)>,

@@ -382,7 +382,8 @@ fn served_to_members(ports: &[u16], network: Option<&Joined>) -> Outcome<Vec<Off
     let Some(&first) = ports.first() else { return Ok(Vec::new()) };
     let joined = network.ok_or_else(|| {
         Failure::setup_text(format!(
-            "--serve {first} is for the members of a network, and this host is in none: `rhumb serve {first}` offers              it to those who are named, --allow NAME, or to everybody, --allow-all"
+            "--serve {first} is for the members of a network, and this host is in none: `rhumb serve {first}` offers \
+             it to those who are named, --allow NAME, or to everybody, --allow-all"
         ))
     })?;
     let offered = |port: &u16| OfferedPort {
@@ -400,10 +401,10 @@ const DEFAULT_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::file;
-    use super::*;
     use rhumb_node::joined::Site;
 
+    use super::super::tests::file;
+    use super::*;
     use crate::names::Called;
 
     fn up(text: &str) -> Outcome<UpSettings> {
@@ -464,6 +465,7 @@ mod tests {
         let flags = UpArguments { serve: vec![80, 443], ..UpArguments::default() };
         let failure = file.up_in(&flags, None).unwrap_err().to_string();
         assert!(failure.contains("--serve 80 is for the members of a network"), "{failure}");
+        assert!(!failure.contains("  "), "{failure}");
         let domain = Name([5; 32]);
         let joined = Joined {
             folder: Folder::of(&parse_label("home").unwrap()).unwrap(),
