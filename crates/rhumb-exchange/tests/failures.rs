@@ -370,7 +370,7 @@ fn changed_frames_break_nobody() {
     let frames = world.tap.take().unwrap();
     let (mut refused, mut pairs) = (0, 0);
     for round in 0..6000_u32 {
-        if round % 40 == 0 && world.pair.is_none() {
+        if round % 80 == 0 && world.pair.is_none() {
             world.begin_pair(0, 2);
             talk(&mut world);
         }
