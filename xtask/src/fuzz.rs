@@ -86,11 +86,12 @@ fn next<'a>(queue: &Mutex<std::slice::Iter<'a, String>>) -> Option<&'a String> {
 }
 
 impl Workshop {
-    /// Programs of these names. All members of the workspace are named, since what they depend on
-    /// is there then, as tests have had it built.
+    /// Programs of these names. All members of the workspace are named, and an example beside them,
+    /// since what they depend on is there then, as tests have had it built.
     fn cargo_build(&self, names: &[&str]) -> Command {
         let mut command = Command::new(cargo());
         command.current_dir(&self.root).args(["build", "--quiet", "--locked", "--workspace"]);
+        command.args(["--example", AS_IN_TESTS]);
         command.args(names.iter().flat_map(|name| ["--bin", name]));
         command
     }
@@ -180,6 +181,7 @@ fn number_after(text: &str, label: &str) -> Option<u64> {
 const MANIFEST: &str = "fuzz/Cargo.toml";
 /// Which program writes examples.
 const SEEDS: &str = "rhumb-fuzz-seeds";
+const AS_IN_TESTS: &str = "as_in_tests";
 /// Builds with libFuzzer, which is C++.
 const FEATURE: &str = "rhumb-fuzz/libfuzzer";
 /// What cargo has compile the crates of the workspace.

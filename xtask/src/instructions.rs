@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
 /// The program that is counted, as a release has the code of the switch.
 fn build(root: &Path) -> Result<PathBuf, String> {
     let mut build = Command::new(cargo());
-    build.current_dir(root).args(["build", "--quiet", "--release", "--locked"]);
+    build.current_dir(root).args(["build", "--quiet", "--profile", "counted", "--locked"]);
     build.args(["--package", PROGRAM, "--message-format=json"]);
     let finished = process::run(&mut build, BUILD_DEADLINE, Echo::ErrorsShown)?;
     if !finished.succeeded() {
