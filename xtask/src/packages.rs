@@ -70,6 +70,10 @@ const COMPILER_FOR_AARCH64: [(&str, &str); 2] = [
     ("/usr/lib/rustlib/aarch64-unknown-linux-gnu", "libstd-rust-web-dev:arm64"),
 ];
 
+/// For programs that need no library of the system.
+const FOR_MUSL: [(&str, &str); 1] = [(MUSL_COMPILER, "musl-tools")];
+pub(crate) const MUSL_COMPILER: &str = "/usr/bin/musl-gcc";
+
 /// For targets whose standard library is compiled from its sources.
 const FOR_TARGETS: [(&str, &str); 2] =
     [(COMPILER_OF_DEBIAN, "rustc-web"), ("/usr/lib/rustlib/src/rust/library/std", "rust-web-src")];
@@ -123,6 +127,11 @@ pub(crate) fn prepare_for_aarch64(needs_compiler: bool, may_install: bool) {
 /// The same to check what is compiled for other systems.
 pub(crate) fn prepare_for_targets(may_install: bool) {
     prepare_files(&FOR_TARGETS, "other systems", may_install);
+}
+
+/// The same to build programs with the C library musl in them.
+pub(crate) fn prepare_for_musl(may_install: bool) {
+    prepare_files(&FOR_MUSL, "programs that need no library", may_install);
 }
 
 fn prepare_files(wanted: &[(&str, &'static str)], purpose: &str, may_install: bool) {

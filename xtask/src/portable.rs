@@ -1,5 +1,6 @@
 //! Whether a node's library compiles for systems that it is not tested on: macOS and Windows, as
-//! a part of all tests, and Linux with musl, too, by `cargo xtask portable`.
+//! a part of all tests. And by `cargo xtask portable` whether the program, built with musl in place
+//! of the system's C library, needs no library and plays the demo.
 //!
 //! Rustup brings the standard library of these, and then programs that run while cargo builds are
 //! those that the tests have had built. Where it cannot, a compiler that comes with the library's
@@ -7,7 +8,7 @@
 //! nothing, so what C there is below is not compiled: in place of a C compiler stands a program
 //! that makes empty objects, and in place of `dlltool`, of Windows, one that makes empty libraries.
 //!
-//! Invariant: nothing is run, so this shows that the types fit and no more.
+//! Invariant: of other systems nothing is run, so what is shown is that the types fit and no more.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -15,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::demo;
 use crate::metadata::{self, Metadata, cargo};
-use crate::packages;
+use crate::packages::{self, MUSL_COMPILER};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
 
@@ -30,26 +32,47 @@ pub(crate) fn step(root: &Path, target_directory: &Path, may_install: bool) -> O
     outcome
 }
 
-/// By itself, for all targets. Whether all is well: a target that cannot be checked is not.
+/// By itself, with the program that needs no library. Whether all is well: a target that cannot be
+/// checked is not.
 pub(crate) fn run(root: &Path) -> bool {
     let mut report = Report::default();
-    let targets = [&TESTED[..], &[FURTHER]].concat();
-    let workshop = metadata::host_triple()
+    let checked = metadata::host_triple()
         .and_then(|host| Metadata::load(root, &[host]))
-        .and_then(|metadata| Workshop::prepare(root, &metadata.target_directory, &targets, true));
-    match workshop {
-        Ok(workshop) => {
-            for target in targets {
-                report.step(target, || match workshop.check(target) {
-                    Outcome { skips, .. } if !skips.is_empty() => Outcome::failed(skips.join("; ")),
-                    outcome => outcome,
-                });
-            }
-        }
-        Err(problem) => report.step("targets", || Outcome::failed(problem)),
+        .and_then(|metadata| check_all(root, &metadata.target_directory, &mut report));
+    if let Err(problem) = checked {
+        report.step("targets", || Outcome::failed(problem));
     }
     println!("{}", report.summary());
     report.succeeded()
+}
+
+fn check_all(root: &Path, target_directory: &Path, report: &mut Report) -> Result<(), String> {
+    let workshop = Workshop::prepare(root, target_directory, &TESTED, true)?;
+    for target in TESTED {
+        report.step(target, || match workshop.check(target) {
+            Outcome { skips, .. } if !skips.is_empty() => Outcome::failed(skips.join("; ")),
+            outcome => outcome,
+        });
+    }
+    report.step(MUSL, || demo_without_libraries(root, target_directory));
+    Ok(())
+}
+
+/// Builds the program with musl, and plays the demo by it: six processes, and a file that moves.
+fn demo_without_libraries(root: &Path, target_directory: &Path) -> Outcome {
+    packages::prepare_standard_libraries(&[MUSL], true);
+    packages::prepare_for_musl(true);
+    if !Path::new(MUSL_COMPILER).exists() {
+        return Outcome::failed(format!("no `{MUSL_COMPILER}` (Debian package musl-tools)"));
+    }
+    let mut build = Command::new(cargo());
+    build.current_dir(root).args(["build", "--locked", "--package", "rhumb", "--bin", "rhumb"]);
+    build.args(["--target", MUSL]).env("CARGO_TARGET_DIR", target_directory);
+    match process::run(&mut build, DEADLINE, Echo::Shown) {
+        Ok(finished) if finished.succeeded() => demo::run(root, &target_directory.join(MUSL)),
+        Ok(finished) => Outcome::failed(format!("{MUSL}: cargo build {}", finished.end)),
+        Err(problem) => Outcome::failed(format!("{MUSL}: {problem}")),
+    }
 }
 
 struct Workshop {
@@ -120,7 +143,7 @@ impl Workshop {
 
 const PACKAGE: &str = "rhumb-node";
 const TESTED: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
-const FURTHER: &str = "x86_64-unknown-linux-musl";
+const MUSL: &str = "x86_64-unknown-linux-musl";
 const RUSTC: &str = "rustc";
 const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
 /// Makes the object that is asked for, empty; what the preprocessor would say is asked of the
