@@ -98,6 +98,7 @@ impl Stage {
     /// Puts all together: the path of the package.
     fn pack(&self, program: &Path, packing: Packing) -> Result<PathBuf, String> {
         copy_tree(&self.root.join("packaging/debian/root"), &self.files)?;
+        self.add_root()?;
         self.add_program(program)?;
         self.add_manual(program)?;
         self.add_documents()?;
@@ -125,6 +126,14 @@ impl Stage {
         strip.args(["--strip-unneeded", "-o"]).arg(&placed).arg(program);
         said(&mut strip)?;
         set_mode(&placed, 0o755)
+    }
+
+    /// Where a service that sees little of the host has the rest mounted.
+    fn add_root(&self) -> Result<(), String> {
+        for folder in IN_ROOT {
+            make_folder(&self.files.join(ROOT).join(folder))?;
+        }
+        Ok(())
     }
 
     /// What the program makes of its own command line.
@@ -237,6 +246,10 @@ impl Stage {
 }
 
 const PROGRAM: &str = "usr/bin/rhumb";
+/// The root folder of services that name it, of empty folders.
+const ROOT: &str = "usr/lib/rhumb/root";
+const IN_ROOT: [&str; 12] =
+    ["bin", "dev", "etc", "lib", "lib64", "proc", "run", "sys", "tmp", "usr", "var/lib", "var/tmp"];
 const DOCUMENTS: &str = "usr/share/doc/rhumb";
 /// Where shells look for the scripts of packages.
 const COMPLETIONS: [(&str, &str); 3] = [

@@ -68,11 +68,22 @@ fn demo_without_libraries(root: &Path, target_directory: &Path) -> Outcome {
     let mut build = Command::new(cargo());
     build.current_dir(root).args(["build", "--locked", "--package", "rhumb", "--bin", "rhumb"]);
     build.args(["--target", MUSL]).env("CARGO_TARGET_DIR", target_directory);
-    match process::run(&mut build, DEADLINE, Echo::Shown) {
-        Ok(finished) if finished.succeeded() => demo::run(root, &target_directory.join(MUSL)),
-        Ok(finished) => Outcome::failed(format!("{MUSL}: cargo build {}", finished.end)),
+    let target_directory = target_directory.join(MUSL);
+    let built = process::run(&mut build, DEADLINE, Echo::Shown).and_then(|finished| {
+        let succeeded = finished.succeeded();
+        succeeded.then_some(()).ok_or_else(|| format!("cargo build {}", finished.end))
+    });
+    match built.and_then(|()| needs_no_library(&target_directory.join("debug/rhumb"))) {
+        Ok(()) => demo::run(root, &target_directory),
         Err(problem) => Outcome::failed(format!("{MUSL}: {problem}")),
     }
+}
+
+/// Whether the system's loader has nothing to bring for a program.
+fn needs_no_library(program: &Path) -> Result<(), String> {
+    let says = process::run(Command::new("ldd").arg(program), ASK_DEADLINE, Echo::Kept)?.output;
+    let is_static = says.contains("statically linked") || says.contains("not a dynamic executable");
+    is_static.then_some(()).ok_or_else(|| format!("it needs {}", says.trim()))
 }
 
 struct Workshop {
@@ -144,6 +155,7 @@ impl Workshop {
 const PACKAGE: &str = "rhumb-node";
 const TESTED: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
 const MUSL: &str = "x86_64-unknown-linux-musl";
+const ASK_DEADLINE: Duration = Duration::from_secs(30);
 const RUSTC: &str = "rustc";
 const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
 /// Makes the object that is asked for, empty; what the preprocessor would say is asked of the

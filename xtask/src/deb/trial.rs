@@ -80,6 +80,7 @@ fn services(machine: &Machine) -> Result<(), String> {
     dashboard(machine)?;
     let xdp = Service::start(machine, "rhumb-router-xdp", GIVEN_UP)?;
     router.gave_way()?;
+    xdp.sees_only("var/lib", "rhumb-router")?;
     if machine.run("prlimit --memlock=unlimited true").is_ok() {
         xdp.says("left by AF_XDP")?;
     }

@@ -22,9 +22,9 @@ impl<'a> Service<'a> {
         let service = Self::of(machine, unit);
         machine.systemctl(&["start", unit]).map_err(|error| service.with_log(&error))?;
         service.is_confined(capabilities)?;
-        let most = if unit == EXOTIC { MOST_OF_EXOTIC } else { MOST_EXPOSED };
         let name = format!("{unit}.service");
-        said(machine.command("systemd-analyze").args(["--no-pager", "security", most, &name]))?;
+        let arguments = ["--no-pager", "security", MOST_EXPOSED, &name];
+        said(machine.command("systemd-analyze").args(arguments))?;
         match &service.property("CanReload")?[..] {
             "yes" => service.reload()?,
             _ => service.is_running()?,
@@ -83,6 +83,16 @@ impl<'a> Service<'a> {
         }
     }
 
+    /// Whether its process sees this in a folder of its root, and nothing else.
+    pub(super) fn sees_only(&self, folder: &str, all: &str) -> Result<(), String> {
+        let process = self.property("MainPID")?;
+        let seen = self.machine.run(&format!("ls -A /proc/{process}/root/{folder}"))?;
+        match seen == all {
+            true => Ok(()),
+            false => Err(self.with_log(&format!("it sees in /{folder}: {seen}"))),
+        }
+    }
+
     /// What systemd says of it.
     pub(super) fn property(&self, name: &str) -> Result<String, String> {
         self.properties([name]).map(|[value]| value)
@@ -138,8 +148,6 @@ impl<'a> Service<'a> {
 pub(super) const GIVEN_UP: u64 = 0;
 /// In tenths, as for units that are not loaded.
 const MOST_EXPOSED: &str = "--threshold=20";
-const EXOTIC: &str = "rhumb-router-xdp";
-const MOST_OF_EXOTIC: &str = "--threshold=21";
 const FACTS: &str = r#"
     cd /proc/{PROCESS}
     grep -E '^(Uid|NoNewPrivs|Seccomp|CapEff):' status
