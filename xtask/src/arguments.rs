@@ -26,8 +26,9 @@ usage: cargo xtask TASK
         Builds the Python package as a wheel, installs it in an environment of its own in the target folder, and
         tests it, as `test` does. The binary has to be there: cargo build -p rhumb.
   portable
-        Checks that a node's library compiles for macOS and for Windows, as `test` does; builds the program
-        with musl, so that it needs no library, and plays the demo by it. From nothing that takes ten minutes.
+        Checks that a node's library compiles for macOS, Windows, and Linux with musl, as `test` does; builds
+        the program with musl, so that it needs no library, and plays the demo by it. From nothing that takes
+        ten minutes.
   upgrade REVISION
         Builds `rhumb` of a git revision in the target folder, and runs the tests by which it works beside
         the present one, in which each process is replaced by one of the other version.

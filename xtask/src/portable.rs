@@ -1,6 +1,6 @@
-//! Whether a node's library compiles for systems that it is not tested on: macOS and Windows, as
-//! a part of all tests. And by `cargo xtask portable` whether the program, built with musl in place
-//! of the system's C library, needs no library and plays the demo.
+//! Whether a node's library compiles for systems that it is not tested on: macOS, Windows, and Linux
+//! with musl in place of the usual C library, as a part of all tests. And by `cargo xtask portable`
+//! whether the program, built with musl, needs no library and plays the demo.
 //!
 //! Rustup brings the standard library of these, and then programs that run while cargo builds are
 //! those that the tests have had built. Where it cannot, a compiler that comes with the library's
@@ -8,7 +8,7 @@
 //! nothing, so what C there is below is not compiled: in place of a C compiler stands a program
 //! that makes empty objects, and in place of `dlltool`, of Windows, one that makes empty libraries.
 //!
-//! Invariant: of other systems nothing is run, so what is shown is that the types fit and no more.
+//! Invariant: a check runs nothing, so what it shows is that the types fit and no more.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -54,7 +54,7 @@ fn check_all(root: &Path, target_directory: &Path, report: &mut Report) -> Resul
             outcome => outcome,
         });
     }
-    report.step(MUSL, || demo_without_libraries(root, target_directory));
+    report.step("demo with musl", || demo_without_libraries(root, target_directory));
     Ok(())
 }
 
@@ -153,7 +153,7 @@ impl Workshop {
 }
 
 const PACKAGE: &str = "rhumb-node";
-const TESTED: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
+const TESTED: [&str; 3] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu", MUSL];
 const MUSL: &str = "x86_64-unknown-linux-musl";
 const ASK_DEADLINE: Duration = Duration::from_secs(30);
 const RUSTC: &str = "rustc";
