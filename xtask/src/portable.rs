@@ -1,6 +1,6 @@
-//! Whether a node's library compiles for systems that it is not tested on: macOS, Windows, and Linux
-//! with musl in place of the usual C library, as a part of all tests. And by `cargo xtask portable`
-//! whether the program, built with musl, needs no library and plays the demo.
+//! Whether a node's library compiles for systems that it is not tested on: macOS, Windows, and
+//! Linux with musl in place of the usual C library, as a part of all tests. And by `cargo xtask
+//! portable` whether the program, built with musl, needs no library and plays the demo.
 //!
 //! Rustup brings the standard library of these, and then programs that run while cargo builds are
 //! those that the tests have had built. Where it cannot, a compiler that comes with the library's
