@@ -246,10 +246,24 @@ impl Stage {
 }
 
 const PROGRAM: &str = "usr/bin/rhumb";
-/// The root folder of services that name it, of empty folders.
+/// The root folder of services that name it, of empty folders: all that systemd would make there
+/// itself, which nobody would remove with the package.
 const ROOT: &str = "usr/lib/rhumb/root";
-const IN_ROOT: [&str; 12] =
-    ["bin", "dev", "etc", "lib", "lib64", "proc", "run", "sys", "tmp", "usr", "var/lib", "var/tmp"];
+const IN_ROOT: [&str; 13] = [
+    "bin",
+    "dev",
+    "etc",
+    "lib",
+    "lib64",
+    "proc",
+    "root",
+    "run",
+    "sys",
+    "tmp",
+    "usr",
+    "var/lib/rhumb-router",
+    "var/tmp",
+];
 const DOCUMENTS: &str = "usr/share/doc/rhumb";
 /// Where shells look for the scripts of packages.
 const COMPLETIONS: [(&str, &str); 3] = [

@@ -85,6 +85,8 @@ fn services(machine: &Machine) -> Result<(), String> {
         xdp.says("left by AF_XDP")?;
     }
     xdp.stop()?;
+    // What was mounted there has left nothing that the package does not know of.
+    machine.run("find /usr/lib/rhumb | xargs dpkg --search >/dev/null")?;
     rib.stop()?;
     let network = Service::start(machine, "rhumb-network@home", GIVEN_UP)?;
     let node = Service::start(machine, "rhumb-up", GIVEN_UP)?;
