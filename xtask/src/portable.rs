@@ -25,7 +25,7 @@ use crate::report::{Outcome, Report};
 /// As a part of all tests.
 pub(crate) fn step(root: &Path, target_directory: &Path, may_install: bool) -> Outcome {
     let mut outcome = Outcome::default();
-    match Workshop::prepare(root, target_directory, &TESTED, may_install) {
+    match Workshop::prepare(root, target_directory, may_install) {
         Ok(workshop) => TESTED.iter().for_each(|target| outcome.add(workshop.check(target))),
         Err(problem) => outcome.add(Outcome::failed(format!("portable: {problem}"))),
     }
@@ -47,36 +47,36 @@ pub(crate) fn run(root: &Path) -> bool {
 }
 
 fn check_all(root: &Path, target_directory: &Path, report: &mut Report) -> Result<(), String> {
-    let workshop = Workshop::prepare(root, target_directory, &TESTED, true)?;
+    let workshop = Workshop::prepare(root, target_directory, true)?;
     for target in TESTED {
         report.step(target, || match workshop.check(target) {
             Outcome { skips, .. } if !skips.is_empty() => Outcome::failed(skips.join("; ")),
             outcome => outcome,
         });
     }
-    report.step("demo with musl", || demo_without_libraries(root, target_directory));
+    report.step("demo with musl", || match build_without_libraries(root, target_directory) {
+        Ok(target_directory) => demo::run(root, &target_directory),
+        Err(problem) => Outcome::failed(format!("{MUSL}: {problem}")),
+    });
     Ok(())
 }
 
-/// Builds the program with musl, and plays the demo by it: six processes, and a file that moves.
-fn demo_without_libraries(root: &Path, target_directory: &Path) -> Outcome {
-    packages::prepare_standard_libraries(&[MUSL], true);
+/// Builds the program with musl, which needs no library: the target folder that has it.
+fn build_without_libraries(root: &Path, target_directory: &Path) -> Result<PathBuf, String> {
     packages::prepare_for_musl(true);
     if !Path::new(MUSL_COMPILER).exists() {
-        return Outcome::failed(format!("no `{MUSL_COMPILER}` (Debian package musl-tools)"));
+        return Err(format!("no `{MUSL_COMPILER}` (Debian package musl-tools)"));
     }
     let mut build = Command::new(cargo());
     build.current_dir(root).args(["build", "--locked", "--package", "rhumb", "--bin", "rhumb"]);
     build.args(["--target", MUSL]).env("CARGO_TARGET_DIR", target_directory);
-    let target_directory = target_directory.join(MUSL);
-    let built = process::run(&mut build, DEADLINE, Echo::Shown).and_then(|finished| {
-        let succeeded = finished.succeeded();
-        succeeded.then_some(()).ok_or_else(|| format!("cargo build {}", finished.end))
-    });
-    match built.and_then(|()| needs_no_library(&target_directory.join("debug/rhumb"))) {
-        Ok(()) => demo::run(root, &target_directory),
-        Err(problem) => Outcome::failed(format!("{MUSL}: {problem}")),
+    let finished = process::run(&mut build, DEADLINE, Echo::Shown)?;
+    if !finished.succeeded() {
+        return Err(format!("cargo build {}", finished.end));
     }
+    let target_directory = target_directory.join(MUSL);
+    needs_no_library(&target_directory.join("debug/rhumb"))?;
+    Ok(target_directory)
 }
 
 /// Whether the system's loader has nothing to bring for a program.
@@ -99,14 +99,9 @@ impl Workshop {
     ///
     /// # Errors
     /// When a file cannot be written.
-    fn prepare(
-        root: &Path,
-        target_directory: &Path,
-        targets: &[&str],
-        may_install: bool,
-    ) -> Result<Self, String> {
-        packages::prepare_standard_libraries(targets, may_install);
-        if !targets.iter().all(|target| packages::has_standard_library(RUSTC, target)) {
+    fn prepare(root: &Path, target_directory: &Path, may_install: bool) -> Result<Self, String> {
+        packages::prepare_standard_libraries(&TESTED, may_install);
+        if !TESTED.iter().all(|target| packages::has_standard_library(RUSTC, target)) {
             packages::prepare_for_targets(may_install);
         }
         let folder = target_directory.join("portable");

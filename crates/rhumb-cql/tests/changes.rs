@@ -106,8 +106,8 @@ fn what_takes_longer_to_be_written_than_others_look_for_it_is_told_again_when_it
         while times_told() == 0 {
             assert!(began.elapsed() < PATIENCE, "nobody is told of it");
             // A name at most each time.
-            let is_written = poll_fn(|context| Poll::Ready(writing.as_mut().poll(context))).await;
-            assert!(is_written.is_pending(), "{is_written:?} before anybody was told");
+            let written = polled(1, writing.as_mut()).await;
+            assert!(written.is_none(), "{written:?} before anybody was told");
             sleep(PATIENCE / NAMES as u32).await;
         }
         // Nothing more is written meanwhile.
