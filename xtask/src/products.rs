@@ -17,7 +17,7 @@ pub(crate) struct Product {
 /// All of them. Whatever is not listed as unreached counts.
 pub(crate) const PRODUCTS: [Product; 3] = [
     Product {
-        programs: &["routing"],
+        programs: &["routing", "clusters"],
         // A RIB may be a member of a private exchange, and with it reaches that.
         unreached: &["rhumb-sim"],
     },

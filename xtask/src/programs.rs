@@ -1,16 +1,17 @@
 //! The test programs of the workspace: cargo builds them, and they are run here.
 //!
 //! Flow: 1. build, and learn which programs there are; 2. leave out those that passed and are
-//! unchanged since; 3. run what keeps a cluster and then what starts processes, which mostly wait,
-//! and beside them, with what they leave of the processors, all others and then the tests of
-//! documentation; 4. run by themselves those that measure time.
+//! unchanged since; 3. run what tries a cluster's nodes, then what starts processes, which mostly
+//! wait, beside what has RIBs over a cluster, which waits more; and meanwhile, with what is left of
+//! the processors, all others and then the tests of documentation; 4. run by themselves those that
+//! measure time.
 //!
 //! Invariant: a program is remembered as passed only if none of its tests failed or skipped itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -38,21 +39,32 @@ impl Program {
         self.name.ends_with(" alone")
     }
 
-    /// Whether it keeps a cluster, whose nodes give each other up where they get no processor.
-    fn keeps_a_cluster(&self) -> bool {
+    /// Whether it does to a cluster's nodes whatever happens to them. They give each other up where
+    /// they get no processor.
+    fn tries_a_cluster(&self) -> bool {
         self.name == "rhumb-cql all"
     }
 
-    fn command(&self, is_in_the_background: bool) -> Command {
-        let mut command = match is_in_the_background {
-            true => in_the_background(&self.executable),
-            false => Command::new(&self.executable),
+    /// Whether its processes use a cluster, one test after the other.
+    fn uses_a_cluster(&self) -> bool {
+        self.name == "rhumb clusters"
+    }
+
+    fn command(&self, way: Way) -> Command {
+        let mut command = match way {
+            Way::WithWhatIsLeft => in_the_background(&self.executable),
+            Way::Shown | Way::Beside => Command::new(&self.executable),
         };
         self.prepare(&mut command);
         if std::env::var_os(THREADS).is_none() {
-            // Most tests of processes wait, for timers and for each other.
-            let each = if is_in_the_background || self.keeps_a_cluster() { 1 } else { 2 };
-            command.env(THREADS, (each * processors()).to_string());
+            let threads = match way {
+                Way::Beside => 1,
+                Way::WithWhatIsLeft => processors(),
+                Way::Shown if self.tries_a_cluster() => processors(),
+                // Most tests of processes wait, for timers and for each other.
+                Way::Shown => 2 * processors(),
+            };
+            command.env(THREADS, threads.to_string());
         }
         command
     }
@@ -79,6 +91,17 @@ impl Program {
     }
 }
 
+/// How a program runs among others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// What it says is seen at once.
+    Shown,
+    /// One test at a time; what it says is seen once it is over.
+    Beside,
+    /// As [`Way::Beside`], at a lower priority, on all processors.
+    WithWhatIsLeft,
+}
+
 /// Builds and runs all programs; with `again` also those that passed and are unchanged since.
 pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome {
     let mut passed = Passed::load(root, target_directory);
@@ -101,18 +124,26 @@ pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome 
     }
     let (alone, beside): (Vec<_>, Vec<_>) =
         programs_to_run.into_iter().partition(Program::is_alone);
-    let waits = |program: &Program| !program.starts.is_empty() || program.keeps_a_cluster();
-    let (mut of_processes, others): (Vec<_>, Vec<_>) = beside.into_iter().partition(waits);
-    // While there is most to be done beside, since nodes of two clusters are too much at once.
-    of_processes.sort_by_key(|program| !program.keeps_a_cluster());
-    let ((rest, of_documentation), mut ran) = std::thread::scope(|scope| {
-        let background = scope.spawn(|| (run_all(&others, true), documentation(root)));
-        let ran = run_all(&of_processes, false);
-        (background.join().expect("invariant: running programs does not panic"), ran)
+    let (on_trial, beside): (Vec<_>, Vec<_>) =
+        beside.into_iter().partition(Program::tries_a_cluster);
+    let (over_a_cluster, beside): (Vec<_>, Vec<_>) =
+        beside.into_iter().partition(Program::uses_a_cluster);
+    let (of_processes, others): (Vec<_>, Vec<_>) =
+        beside.into_iter().partition(|program| !program.starts.is_empty());
+    let mut ran = std::thread::scope(|scope| {
+        let background =
+            scope.spawn(|| (run_all(&others, Way::WithWhatIsLeft), documentation(root)));
+        // First, and before the other one begins: nodes of two clusters are too much at once.
+        let mut ran = run_all(&on_trial, Way::Shown);
+        let clusters = scope.spawn(|| run_all(&over_a_cluster, Way::Beside));
+        ran.extend(run_all(&of_processes, Way::Shown));
+        ran.extend(clusters.join().expect(DOES_NOT_PANIC));
+        let (rest, of_documentation) = background.join().expect(DOES_NOT_PANIC);
+        outcome.add(of_documentation);
+        ran.extend(rest);
+        ran
     });
-    outcome.add(of_documentation);
-    ran.extend(rest);
-    ran.extend(run_all(&alone, false));
+    ran.extend(run_all(&alone, Way::Shown));
 
     // Tests of processes may lack a processor beside others.
     let failures: usize = ran.iter().map(|(_, outcome)| outcome.failures.len()).sum();
@@ -133,19 +164,21 @@ pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome 
     outcome
 }
 
-/// Runs one after the other; what comes to an end in the background is shown then.
-fn run_all(programs: &[Program], is_in_the_background: bool) -> Vec<(Program, Outcome)> {
+/// Runs one after the other.
+fn run_all(programs: &[Program], way: Way) -> Vec<(Program, Outcome)> {
     let run = |program: &Program| {
-        let echo = if is_in_the_background { Echo::Kept } else { Echo::Shown };
+        let echo = if way == Way::Shown { Echo::Shown } else { Echo::Kept };
         println!("\n-- {}", program.name);
-        let mut command = program.command(is_in_the_background);
-        let finished = process::run(&mut command, DEADLINE, echo);
-        if let (true, Ok(finished)) = (is_in_the_background, &finished) {
+        let start = Instant::now();
+        let finished = process::run(&mut program.command(way), DEADLINE, echo);
+        let elapsed = start.elapsed().as_secs_f64();
+        if let (Echo::Kept, Ok(finished)) = (echo, &finished) {
             let _one_at_a_time = SHOWN.lock();
             println!("\n-- {}:\n{}", program.name, finished.output);
         }
         if let Ok(finished) = &finished {
-            println!("-- {}: {:.0} s of processors", program.name, finished.cpu.as_secs_f64());
+            let cpu = finished.cpu.as_secs_f64();
+            println!("-- {}: {elapsed:.0} s ({cpu:.0} s of processors)", program.name);
         }
         program.outcome_of(finished)
     };
@@ -167,7 +200,7 @@ fn try_again(program: &Program, outcome: &mut Outcome) {
 }
 
 fn passes_alone(program: &Program, name: &str) -> bool {
-    let mut command = program.command(false);
+    let mut command = program.command(Way::Shown);
     command.args(["--exact", name]);
     let finished = process::run(&mut command, ALONE_DEADLINE, Echo::Kept);
     finished.is_ok_and(|finished| {
@@ -247,6 +280,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+const DOES_NOT_PANIC: &str = "invariant: running programs does not panic";
 /// How many tests of a program run side by side.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// For a build from nothing, or one program, on two slow cores.

@@ -62,7 +62,7 @@ fn build(root: &Path, revision: &str) -> Result<PathBuf, String> {
 fn test(root: &Path, program: &Path) -> Outcome {
     let mut command = Command::new(cargo());
     command.current_dir(root).env(EARLIER_PROGRAM, program);
-    command.args(["test", "--package", "rhumb", "--test", "routing", TESTS]);
+    command.args(["test", "--package", "rhumb", "--test", "clusters", TESTS]);
     command.args(["--", "--include-ignored", "--show-output"]);
     match process::run(&mut command, TEST_DEADLINE, Echo::Shown) {
         Ok(finished) => {

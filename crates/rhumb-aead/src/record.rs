@@ -9,17 +9,20 @@ pub const TAG_LEN: usize = 16;
 
 /// One record of a call. Whoever seals gives each record of a key another nonce.
 #[derive(Debug)]
+// In this order: half of `from` may have no value, and beside `tag` both would be copied as one,
+// which is waited for (docs/decisions/0137).
+#[repr(C)]
 pub struct Record<'a> {
     /// What it is sealed or opened with.
     pub key: &'a Key,
-    /// Used once per key.
-    pub nonce: [u8; NONCE_LEN],
-    /// What the tag vouches for beside the bytes.
-    pub aad: &'a [u8],
     /// Where the bytes are read, if that is not `bytes`: as many as `bytes` has.
     pub from: Option<&'a [u8]>,
+    /// What the tag vouches for beside the bytes.
+    pub aad: &'a [u8],
     /// Where the result goes: as long as the plaintext, below 2^36 - 32 bytes.
     pub bytes: &'a mut [u8],
+    /// Used once per key.
+    pub nonce: [u8; NONCE_LEN],
     /// [`seal`](crate::seal) writes it, [`open`](crate::open) compares it.
     pub tag: [u8; TAG_LEN],
 }

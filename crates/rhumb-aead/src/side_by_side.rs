@@ -258,10 +258,10 @@ impl Span {
 /// bytes in reverse.
 #[inline]
 fn counter_block(nonce: &[u8; NONCE_LEN], counter: u32) -> u128 {
-    let mut block = [0; BLOCK];
-    block[..NONCE_LEN].copy_from_slice(nonce);
-    block[NONCE_LEN..].copy_from_slice(&counter.to_be_bytes());
-    u128::from_be_bytes(block)
+    // In the parts in which nonces are mostly written: other parts would be waited for.
+    let [a, b, c, d, rest @ ..] = *nonce;
+    let (salt, rest) = (u32::from_be_bytes([a, b, c, d]), u64::from_be_bytes(rest));
+    u128::from(salt) << 96 | u128::from(rest) << 32 | u128::from(counter)
 }
 
 /// Up to a block of bytes and zeros behind them, in reverse.
@@ -281,7 +281,11 @@ fn padded_block(bytes: &[u8]) -> u128 {
 unsafe fn read_part(from: *const u8, len: usize) -> u128 {
     // SAFETY: each piece ends at or before `len`.
     unsafe {
-        if len >= 8 {
+        if len == 12 {
+            // A header, mostly, as it was just written: other parts would be waited for.
+            let low = u128::from(from.cast::<u32>().read_unaligned());
+            low | u128::from(from.add(4).cast::<u64>().read_unaligned()) << 32
+        } else if len >= 8 {
             let low = u128::from(from.cast::<u64>().read_unaligned());
             let high = u128::from(from.add(len - 8).cast::<u64>().read_unaligned());
             low | high << (8 * (len - 8))

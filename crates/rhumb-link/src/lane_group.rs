@@ -71,12 +71,12 @@ impl LaneGroup {
     #[inline]
     pub(crate) fn open(
         &mut self,
-        header: RecordHeader,
+        header: &RecordHeader,
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<Range<usize>, DropReason> {
         match self.place_mut(header.index) {
-            Place::Used(lane) => lane.open(header, datagram, now),
+            Place::Used(lane) => lane.open(*header, datagram, now),
             Place::Unused(_) => self.open_first(header, datagram, now),
             // What has no seal is no datagram's.
             Place::Elsewhere(_) | Place::Stream(_) => Err(DropReason::UnknownSession),
@@ -93,10 +93,10 @@ impl LaneGroup {
     }
 
     /// As [`LaneGroup::open`], of a datagram that may be decrypted already.
-    #[inline]
+    #[inline(always)] // Called in one place of each worker, which is hot.
     pub(crate) fn open_decrypted(
         &mut self,
-        header: RecordHeader,
+        header: &RecordHeader,
         datagram: &mut [u8],
         decryption: Decryption,
         now: Instant,
@@ -104,7 +104,7 @@ impl LaneGroup {
         match (decryption.0, self.place_mut(header.index)) {
             (None, _) => self.open(header, datagram, now),
             (Some(true), Place::Used(lane)) => {
-                lane.take_decrypted(header, now)?;
+                lane.take_decrypted(*header, now)?;
                 Ok(RecordHeader::LEN..datagram.len() - AEAD_TAG_LEN)
             }
             (Some(true), _) => Err(DropReason::UnknownSession),
@@ -124,7 +124,7 @@ impl LaneGroup {
     #[cold]
     fn open_first(
         &mut self,
-        header: RecordHeader,
+        header: &RecordHeader,
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<Range<usize>, DropReason> {
@@ -136,7 +136,7 @@ impl LaneGroup {
             return Err(DropReason::UnknownSession);
         };
         let mut lane = ReceiveLane::new(cipher, secret, since);
-        let opened = lane.open(header, datagram, now);
+        let opened = lane.open(*header, datagram, now);
         *place = match opened {
             Ok(_) => Place::Used(Box::new(lane)),
             Err(_) => Place::Unused(lane.into_secret()),
@@ -233,7 +233,7 @@ mod tests {
 
     fn open(group: &mut LaneGroup, record: &[u8], now: Instant) -> bool {
         let header = RecordHeader::parse(record).unwrap();
-        group.open(header, &mut record.to_vec(), now).is_ok()
+        group.open(&header, &mut record.to_vec(), now).is_ok()
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) fn decrypt<'k>(
 
 /// Whoever has sessions that records are sealed for.
 pub(crate) trait Seals {
-    /// Begins to seal what is to go where it says.
+    /// Begins to seal.
     ///
     /// # Errors
     /// When there is no such session, or nothing of this length goes there.
@@ -97,7 +97,10 @@ pub(crate) trait Seals {
         session: SessionId,
         buffer: &mut [u8],
         now: Instant,
-    ) -> Result<(Begun, SocketAddr), DropReason>;
+    ) -> Result<Begun, DropReason>;
+
+    /// Where what is sealed for this session goes.
+    fn address(&self, session: SessionId) -> Option<&SocketAddr>;
 
     /// Begins the epoch that [`Seals::begin`] wants begun.
     fn begin_epoch(&mut self, session: SessionId, now: Instant) -> Result<(), DropReason>;
@@ -127,19 +130,19 @@ pub(crate) fn seal(
             continue;
         };
         let mut result = seals.begin(session, batch.datagram_mut(slot).1, now);
-        if let Ok((Begun::EpochFirst, _)) = result {
+        if result == Ok(Begun::EpochFirst) {
             encrypt(seals, batch, slots.clone(), sessions, std::mem::take(&mut begun));
             let epoch = seals.begin_epoch(session, now);
             result = epoch.and_then(|()| seals.begin(session, batch.datagram_mut(slot).1, now));
         }
-        match result {
-            Ok((Begun::Header, to)) => {
+        match (result, seals.address(session)) {
+            (Ok(Begun::Header), Some(to)) => {
                 begun |= 1 << place;
-                batch.redirect(slot, to);
+                batch.redirect(slot, *to);
             }
-            Ok((Begun::Sealed, to)) => batch.redirect(slot, to),
-            Ok((Begun::EpochFirst, _)) => batch.drop_datagram(slot),
-            Err(reason) => {
+            (Ok(Begun::Sealed), Some(to)) => batch.redirect(slot, *to),
+            (Ok(_), _) => batch.drop_datagram(slot),
+            (Err(reason), _) => {
                 seals.refuse(reason);
                 batch.drop_datagram(slot);
             }

@@ -217,7 +217,7 @@ impl WorkerLanes {
     ///
     /// # Errors
     /// As there.
-    #[inline]
+    #[inline(always)] // As Endpoint::open_decrypted.
     pub fn open_decrypted(
         &mut self,
         from: SocketAddr,
@@ -232,7 +232,7 @@ impl WorkerLanes {
         if !receiving.group.has(header.index) {
             return Ok(Taken::NotOurs);
         }
-        let opened = receiving.group.open_decrypted(header, datagram, decryption, now);
+        let opened = receiving.group.open_decrypted(&header, datagram, decryption, now);
         let plaintext = match opened {
             Ok(plaintext) => plaintext,
             Err(reason) => return Err(self.drops.count(reason)),
@@ -390,14 +390,19 @@ impl Seals for WorkerLanes {
         session: SessionId,
         buffer: &mut [u8],
         now: Instant,
-    ) -> Result<(Begun, SocketAddr), DropReason> {
+    ) -> Result<Begun, DropReason> {
         let sending = self.send.get_mut(session.0).ok_or(DropReason::StaleSession)?;
         let begun = sending.lane_for(buffer, now)?.begin(RecordKind::Pdu, buffer, now)?;
         if !sending.noted {
             sending.noted = true;
             self.sealed.push(session);
         }
-        Ok((begun, sending.address))
+        Ok(begun)
+    }
+
+    #[inline]
+    fn address(&self, session: SessionId) -> Option<&SocketAddr> {
+        self.send.get(session.0).map(|sending| &sending.address)
     }
 
     #[cold]

@@ -7,14 +7,10 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::cassandra::{Cassandra, Purpose, cluster};
 use crate::harness::{Place, Run, Running, remote};
-use crate::rib_store::{answers, start_router, wait_until};
-
-/// Far less than a lease of ten minutes.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+use crate::network::{DEADLINE, answers, start_router, wait_until};
 
 pub(crate) fn with_cluster(test: impl FnOnce(&mut Cassandra)) {
     match cluster(Purpose::Programs) {

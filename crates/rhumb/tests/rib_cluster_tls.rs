@@ -9,8 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::cassandra::certificates::Authority;
 use crate::cassandra::{Cassandra, Purpose, USER, cluster};
 use crate::harness::{Place, Run, Running, remote};
-use crate::rib_cluster::DEADLINE;
-use crate::rib_store::{answers, start_router, wait_until};
+use crate::network::{DEADLINE, answers, start_router, wait_until};
 
 fn with_cluster(test: impl FnOnce(&mut Cassandra)) {
     match cluster(Purpose::Secured) {

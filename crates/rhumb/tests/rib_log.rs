@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::harness::{Place, Running, remote};
-use crate::rib_store::{answers, start_router, wait_until};
+use crate::network::{answers, start_router, wait_until};
 
 const ANY: &str = "127.0.0.1:0";
 

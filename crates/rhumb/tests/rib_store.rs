@@ -7,17 +7,12 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 use rhumb_wire::Name;
 use serde_json::{Value, json};
 
 use crate::harness::{Place, Running, remote};
-use crate::network::Network;
-
-/// Far less than half a lease of ten minutes, after which everything
-/// is published anyway; far more than it takes.
-const DEADLINE: Duration = Duration::from_secs(120);
+use crate::network::{Network, answers, start_router, wait_until};
 
 pub(crate) fn start_rib(place: &Place, address: &Value) -> (Running, Value) {
     let address = address.as_str().unwrap();
@@ -26,27 +21,6 @@ pub(crate) fn start_rib(place: &Place, address: &Value) -> (Running, Value) {
     let mut rib = place.start(&[&arguments[..], &["--store", store]].concat());
     let ready = rib.next_object();
     (rib, ready)
-}
-
-pub(crate) fn start_router(place: &Place, key: &str, ribs: &[&str]) -> (Running, String) {
-    place.keygen("router", key);
-    let mut arguments = vec!["router", "--listen", "127.0.0.1:0", "--key", key];
-    ribs.iter().for_each(|rib| arguments.extend(["--rib", rib]));
-    let mut router = place.start(&arguments);
-    let ready = remote(&router.next_object());
-    (router, ready)
-}
-
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < DEADLINE, "{what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
-pub(crate) fn answers(place: &Place, name: &str, router: &str) -> bool {
-    place.run(&["ping", name, "--count", "1", "--router", router]).code == 0
 }
 
 #[test]

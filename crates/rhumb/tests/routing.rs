@@ -3,9 +3,6 @@
 
 // What tests share.
 mod attackers;
-#[path = "../../rhumb-cql/tests/cassandra/mod.rs"]
-#[allow(dead_code, reason = "each program uses its part of it")]
-mod cassandra;
 mod driven;
 mod exchanging;
 mod harness;
@@ -65,8 +62,6 @@ mod published;
 mod python_client;
 mod receive_rules;
 mod resume;
-mod rib_cluster;
-mod rib_cluster_tls;
 mod rib_conduct;
 mod rib_log;
 mod rib_parent;
@@ -84,7 +79,6 @@ mod tun_programs;
 mod two_nodes;
 mod two_processes;
 mod up;
-mod upgrade;
 mod upstreams;
 mod waypoint_dashboard;
 mod workers;

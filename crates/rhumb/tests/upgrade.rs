@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::attackers::Stranger;
 use crate::harness::{Place, Run, Running, remote};
-use crate::rib_cluster::{DEADLINE, Pinger, is_absent, with_cluster};
-use crate::rib_store::{answers, wait_until};
+use crate::network::{DEADLINE, answers, wait_until};
+use crate::rib_cluster::{Pinger, is_absent, with_cluster};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {

@@ -104,6 +104,10 @@ macro_rules! algorithm {
                     together::<SEALS, 1, { LANES + 1 }>(tables, records, &lanes)
                 } else if least > WIDTH && most <= 2 * WIDTH {
                     together::<SEALS, 2, { 2 * LANES + 1 }>(tables, records, &lanes)
+                } else if least > 2 * WIDTH && most <= 3 * WIDTH {
+                    together::<SEALS, 3, { 3 * LANES + 1 }>(tables, records, &lanes)
+                } else if least > 3 * WIDTH && most <= 4 * WIDTH {
+                    together::<SEALS, 4, { 4 * LANES + 1 }>(tables, records, &lanes)
                 } else {
                     part_by_part::<SEALS>(tables, records, &lanes)
                 }

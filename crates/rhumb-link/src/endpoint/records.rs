@@ -32,6 +32,14 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// What a function has left in memory, by its parts: otherwise what usually comes without a call
+    /// would have the same place, and be waited for there (`docs/decisions/0137`).
+    #[inline(always)]
+    fn anew(result: Result<Self, DropReason>) -> Result<Self, DropReason> {
+        let Self { session, plaintext: Range { start, end }, is_bundle } = result?;
+        Ok(Self { session, plaintext: start..end, is_bundle })
+    }
+
     /// Of a record with which there is nothing to do.
     pub(super) fn nothing(session: SessionId) -> Self {
         Self { session, plaintext: NOTHING, is_bundle: false }
@@ -68,7 +76,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// As there.
-    #[inline]
+    #[inline(always)] // Otherwise what it returns is written in pieces, and waited for.
     pub fn open_decrypted(
         &mut self,
         from: SocketAddr,
@@ -78,7 +86,7 @@ impl Endpoint {
     ) -> Result<Opened, DropReason> {
         let opened = match stream::index_of(&from) {
             None => self.open_record(from, datagram, decryption, now),
-            Some(index) => self.open_frame(index, from, datagram, now),
+            Some(index) => Opened::anew(self.open_frame(index, from, datagram, now)),
         };
         match opened {
             Ok(opened) => Ok(opened),
@@ -182,7 +190,7 @@ impl Endpoint {
     ) -> Result<Opened, DropReason> {
         let header = RecordHeader::parse(datagram).map_err(|_| DropReason::Malformed)?;
         let entry = self.lanes.get_mut(header.index).ok_or(DropReason::UnknownSession)?;
-        let plaintext = entry.group.open_decrypted(header, datagram, decryption, now)?;
+        let plaintext = entry.group.open_decrypted(&header, datagram, decryption, now)?;
         let usual = holds_pdus(header.kind, &plaintext)
             && entry.confirmed
             && from == entry.address
@@ -192,7 +200,7 @@ impl Endpoint {
             Some(session) if usual && (self.config.bundles || !is_bundle) => {
                 Ok(Opened { session, plaintext, is_bundle })
             }
-            _ => self.handle_rare(from, header, &datagram[..plaintext.end], now),
+            _ => Opened::anew(self.handle_rare(from, header, &datagram[..plaintext.end], now)),
         }
     }
 
@@ -375,12 +383,11 @@ impl Seals for Endpoint {
         id: SessionId,
         buffer: &mut [u8],
         now: Instant,
-    ) -> Result<(Begun, SocketAddr), DropReason> {
+    ) -> Result<Begun, DropReason> {
         let session = self.sessions.get_mut(id.0).ok_or(DropReason::StaleSession)?;
         if buffer.len() > usize::from(session.peer.max_datagram_len) {
             return Err(DropReason::TooBig);
         }
-        let to = session.peer.address;
         let begun = match &mut session.send {
             Sending::Sealed(lane) => lane.begin(RecordKind::Pdu, buffer, now)?,
             Sending::Stream(lane) => {
@@ -391,7 +398,12 @@ impl Seals for Endpoint {
         if session.dozes && begun != Begun::EpochFirst {
             self.wake_watch(id, now);
         }
-        Ok((begun, to))
+        Ok(begun)
+    }
+
+    #[inline]
+    fn address(&self, id: SessionId) -> Option<&SocketAddr> {
+        self.sessions.get(id.0).map(|session| &session.peer.address)
     }
 
     #[cold]

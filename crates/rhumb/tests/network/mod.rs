@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)] // Each user takes a part of this; a test may panic.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -51,3 +52,29 @@ impl Network {
         remote(&self.router_ready)
     }
 }
+
+/// A router of a new key, told of these RIBs.
+pub(crate) fn start_router(place: &Place, key: &str, ribs: &[&str]) -> (Running, String) {
+    place.keygen("router", key);
+    let mut arguments = vec!["router", "--listen", "127.0.0.1:0", "--key", key];
+    ribs.iter().for_each(|rib| arguments.extend(["--rib", rib]));
+    let mut router = place.start(&arguments);
+    let ready = remote(&router.next_object());
+    (router, ready)
+}
+
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < DEADLINE, "{what}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+pub(crate) fn answers(place: &Place, name: &str, router: &str) -> bool {
+    place.run(&["ping", name, "--count", "1", "--router", router]).code == 0
+}
+
+/// Far less than half a lease of ten minutes, after which everything is published anyway; far more
+/// than anything takes.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
