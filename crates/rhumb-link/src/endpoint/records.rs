@@ -32,8 +32,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What a function has left in memory, by its parts: otherwise what usually comes without a call
-    /// would have the same place, and be waited for there (`docs/decisions/0137`).
+    /// What a function has left in memory, by its parts: otherwise what usually comes without a
+    /// call would have the same place, and be waited for there (`docs/decisions/0137`).
     #[inline(always)]
     fn anew(result: Result<Self, DropReason>) -> Result<Self, DropReason> {
         let Self { session, plaintext: Range { start, end }, is_bundle } = result?;
