@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 #![allow(dead_code, reason = "each user takes a part")]
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -328,8 +329,17 @@ pub(crate) fn socket(host: &Host, port: u16) -> UdpSocket {
 #[track_caller]
 pub(crate) fn receive(socket: &UdpSocket) -> Vec<u8> {
     let mut buffer = [0; 9000];
-    let (len, _) = socket.recv_from(&mut buffer).expect("a datagram");
-    buffer[..len].to_vec()
+    loop {
+        match socket.recv_from(&mut buffer) {
+            // Whoever was stopped and goes on is interrupted where it waits for a limited time:
+            // signal(7).
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => {
+                let (len, _) = received.expect("a datagram");
+                return buffer[..len].to_vec();
+            }
+        }
+    }
 }
 
 /// What has come and has not been received.
