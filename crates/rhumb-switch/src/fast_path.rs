@@ -294,7 +294,7 @@ impl Worker for FastPath {
         self.lanes.decrypt(batch, slots)
     }
 
-    #[inline]
+    #[inline(always)] // As Endpoint::open_decrypted.
     fn open(
         &mut self,
         from: SocketAddr,
