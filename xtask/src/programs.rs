@@ -98,7 +98,7 @@ enum Way {
     Shown,
     /// One test at a time; what it says is seen once it is over.
     Beside,
-    /// As [`Way::Beside`], at a lower priority, on all processors.
+    /// At a lower priority, on all processors; what it says is seen once it is over.
     WithWhatIsLeft,
 }
 
