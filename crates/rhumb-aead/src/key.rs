@@ -199,10 +199,13 @@ impl Key {
         self.open_group(std::slice::from_mut(&mut record)) != 0
     }
 
-    /// Asks for the memory that a record of this length needs, so that it has come when it is.
+    /// Asks for the memory that a record of this length needs, so that it has come when it is. Not
+    /// where that is the library's, which does not say where it has it.
     #[inline]
     pub fn read_ahead(&self, len: usize) {
-        if let Inner::Own(own) = &self.0 {
+        if let Inner::Own(own) = &self.0
+            && len <= own.longest
+        {
             own.tables.read_ahead(len);
         }
     }
