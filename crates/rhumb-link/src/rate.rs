@@ -31,7 +31,7 @@ impl Rate {
     }
 
     fn time_of(self, amount: u32) -> Duration {
-        Duration::from_secs(1) * amount / self.per_s.max(1)
+        Duration::from_nanos(1_000_000_000 * u64::from(amount) / u64::from(self.per_s.max(1)))
     }
 }
 

@@ -3,12 +3,10 @@
 //! Configured RIBs and upstreams are admitted, and whom the rules of access admit; the rest are
 //! strangers, and pay from budgets by where they come from: see `joining` and `budgets`.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use foldhash::quality::RandomState;
 use rhumb_directory::{Chance, Fill, Swept, Table};
-use rhumb_link::SessionId;
+use rhumb_link::{SessionId, SessionMap};
 use rhumb_trust::{Access, Missing, Now, Standing, Treatment, Who};
 use rhumb_wire::{Metadata, Name};
 
@@ -30,7 +28,9 @@ pub(crate) struct Admission {
     grants: Table<(Name, SessionId), Grant>,
     /// What next hops take without certificates, by source and the session it goes out on.
     acceptances: Table<(Name, SessionId), Acceptance>,
-    neighbours: HashMap<SessionId, Neighbour, RandomState>,
+    neighbours: SessionMap<Neighbour>,
+    /// Whoever is at the other end of a session that has ended.
+    nobody: Neighbour,
     /// Who may join, and who was refused.
     joining: Joining,
     /// What members of trust domains have of what these leave them.
@@ -48,7 +48,8 @@ impl Admission {
         Self {
             grants: Table::new(config.max_grants),
             acceptances: Table::new(config.max_grants),
-            neighbours: HashMap::default(),
+            neighbours: SessionMap::default(),
+            nobody: Neighbour::new(None, Standing::Stranger, now),
             joining: Joining::new(config),
             accounts: Accounts::default(),
             budgets: Budgets::new(now),
@@ -146,13 +147,13 @@ impl Admission {
 
     /// Who is at the other end of a session, if it has done anything yet.
     pub(crate) fn known_neighbour(&self, session: SessionId) -> Option<&Neighbour> {
-        self.neighbours.get(&session)
+        self.neighbours.get(session)
     }
 
     /// A session has ended. Who was there; grants and acceptances of the session need no clearing,
     /// since a session id is never used again.
     pub(crate) fn leave(&mut self, session: SessionId, now: Instant) -> Option<Neighbour> {
-        let neighbour = self.neighbours.remove(&session)?;
+        let neighbour = self.neighbours.remove(session)?;
         self.joining.discharge(&neighbour);
         let (bounds, names) = (neighbour.bounds.as_deref(), neighbour.attached.len());
         self.accounts.replace(bounds, None, names, now);
@@ -167,7 +168,7 @@ impl Admission {
         bounds: Option<Box<Bounds>>,
         now: Instant,
     ) -> bool {
-        let Some(neighbour) = self.neighbours.get_mut(&session) else { return false };
+        let Some(neighbour) = self.neighbours.get_mut(session) else { return false };
         if neighbour.bounds == bounds {
             return false;
         }
@@ -185,9 +186,8 @@ impl Admission {
         elsewhere: Option<SessionId>,
         more: usize,
     ) -> Option<Exhausted> {
-        let bounds = |session: &SessionId| self.neighbours.get(session)?.bounds.as_deref();
-        let elsewhere = elsewhere.as_ref().and_then(bounds);
-        self.accounts.without_room(bounds(&session)?, elsewhere, more)
+        let bounds = |session| self.neighbours.get(session)?.bounds.as_deref();
+        self.accounts.without_room(bounds(session)?, elsewhere.and_then(bounds), more)
     }
 
     /// As [`Accounts::may_look`].
@@ -201,7 +201,7 @@ impl Admission {
             neighbour.bounds.as_ref().is_some_and(|bounds| bounds.count_on(account))
         };
         let sessions = self.neighbours.iter().filter(|(_, neighbour)| counts(neighbour));
-        sessions.map(|(session, _)| *session).collect()
+        sessions.map(|(session, _)| session).collect()
     }
 
     /// Whether so many bytes of a session are within what its domain lets be carried.
@@ -211,7 +211,7 @@ impl Admission {
         len: usize,
         now: Instant,
     ) -> Result<(), Exhausted> {
-        let neighbour = self.neighbours.get(&session);
+        let neighbour = self.neighbours.get(session);
         match neighbour.and_then(|neighbour| neighbour.bounds.as_deref()) {
             Some(bounds) => self.accounts.carry(bounds, len, now),
             None => Ok(()),
@@ -291,19 +291,27 @@ impl Switch {
         self.demand_anew(session);
     }
 
+    /// Who is at the other end of a session.
+    #[inline]
     pub(crate) fn neighbour(&mut self, session: SessionId, now: Now) -> &mut Neighbour {
-        if !self.admission.neighbours.contains_key(&session) {
-            let role = self.plane.peer(session).map(|peer| peer.metadata.role);
-            let standing = self.standing_of(session, now);
-            let neighbour = Neighbour::new(role, standing, now.instant);
-            self.admission.neighbours.insert(session, neighbour);
-            let bounds = self.bounds_of(session, now);
-            self.admission.bind(session, bounds, now.instant);
+        if self.admission.neighbours.get(session).is_none() {
+            self.meet(session, now);
         }
-        self.admission
-            .neighbours
-            .entry(session)
-            .or_insert_with(|| Neighbour::new(None, Standing::Stranger, now.instant))
+        let Admission { neighbours, nobody, .. } = &mut self.admission;
+        neighbours.get_mut(session).unwrap_or(nobody)
+    }
+
+    #[cold]
+    fn meet(&mut self, session: SessionId, now: Now) {
+        let Some(peer) = self.plane.peer(session) else {
+            self.admission.nobody = Neighbour::new(None, Standing::Stranger, now.instant);
+            return;
+        };
+        let role = Some(peer.metadata.role);
+        let neighbour = Neighbour::new(role, self.standing_of(session, now), now.instant);
+        self.admission.neighbours.insert(session, neighbour);
+        let bounds = self.bounds_of(session, now);
+        self.admission.bind(session, bounds, now.instant);
     }
 
     /// How the peer of a session is treated.
@@ -333,7 +341,7 @@ impl Switch {
     pub(crate) fn treat_anew(&mut self, session: SessionId, now: Now) {
         let standing = self.standing_of(session, now);
         let role = self.plane.peer(session).map(|peer| peer.metadata.role);
-        if let Some(neighbour) = self.admission.neighbours.get_mut(&session) {
+        if let Some(neighbour) = self.admission.neighbours.get_mut(session) {
             neighbour.treat_as(role, standing);
         }
     }
@@ -361,7 +369,7 @@ impl Switch {
         if let Some(source) = charged {
             joining.count(source, before, after);
         }
-        if let Some(bounds) = neighbours.get(&session).and_then(|it| it.bounds.as_deref()) {
+        if let Some(bounds) = neighbours.get(session).and_then(|it| it.bounds.as_deref()) {
             accounts.count(bounds, before, after);
         }
     }
