@@ -133,7 +133,7 @@ impl Report {
         }
         if !self.changes.is_empty() {
             println!("\nknown flows while routes of others change, Mpps of the worker");
-            println!("payload     flows  still changing  kept  told/s in force");
+            println!("payload     flows  still changing  kept  told/s in force us/change");
             self.changes.iter().for_each(changes::Row::print_text);
         }
         if let Some(fast_path) = &self.fast_path {

@@ -228,8 +228,13 @@ impl Scene {
         }
     }
 
+    /// How many names send and receive.
+    pub(crate) fn names(&self) -> usize {
+        self.ends.len()
+    }
+
     /// A batch of one PDU to each other name.
-    fn push_to_all(&mut self, batch: &mut Batch, source: usize) {
+    pub(crate) fn push_to_all(&mut self, batch: &mut Batch, source: usize) {
         batch.clear();
         for destination in (0..self.ends.len()).filter(|other| *other != source) {
             self.push(batch, source, destination);
@@ -296,7 +301,7 @@ pub(crate) const SESSIONS: usize = 32;
 /// Of each of them, for a million flows.
 pub(crate) const NAMES_A_SESSION: usize = 32;
 /// So much later, a session may open as many flows again.
-const OPENING_TAKES: Duration = Duration::from_millis(100);
+pub(crate) const OPENING_TAKES: Duration = Duration::from_millis(100);
 /// So much later, a switch has one more handshake or certificate verified, whoever comes.
 const JOINING_TAKES: Duration = Duration::from_millis(10);
 /// Enough to be told a label about.
