@@ -193,7 +193,7 @@ impl Switch {
         let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
         let is_ready = |it| matches!(it, Ready::Open | Ready::Metered);
         let about = (len, self.routes.seen());
-        let Some((next, label)) = self.plane.known_label(from, pdu, about, is_ready, now) else {
+        let Some((next, label)) = self.plane.known_label(from, pdu, about, is_ready) else {
             return false;
         };
         let header = LabelledHeader { label, ttl: pdu.ttl() - 1, ..pdu.header() };
@@ -486,16 +486,17 @@ impl Switch {
         let told_it =
             |flow: &Flow| flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
         let tell = !known.is_some_and(|flow| told_it(&flow));
+        let until = grant.until.min(next.until).min(accepted_until.unwrap_or(next.until));
         let flow = Flow {
             ingress: from,
             next: next.session,
             next_label: known
                 .filter(|flow| flow.next == next.session && flow.as_of >= renewed_as_of)
                 .map_or(NextLabel::None, |flow| flow.next_label),
-            until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
+            until: self.routes.clock().moment(until),
             as_of,
             label_told_ms: match tell {
-                true => now.unix_ms,
+                true => now.unix_ms as u32,
                 false => known.map_or(0, |flow| flow.label_told_ms),
             },
             max_datagram_len,

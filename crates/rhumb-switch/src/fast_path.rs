@@ -27,6 +27,7 @@ use rhumb_wire::pdu::{Frame, Label, relabel};
 use crate::DropReason;
 use crate::bundles::GROUP;
 use crate::changes::{Grounds, Seen};
+use crate::clock::{Clock, Moment};
 use crate::counters::Counters;
 use crate::flows::{NEAR_PLACES, Place, Sought, place_of};
 use crate::hand_over::{FlowCopy, HandOver, Handed, Order, Report, Told};
@@ -41,8 +42,12 @@ pub struct FastPath {
     /// By the place that the switch has given each.
     flows: Vec<Option<LentFlow>>,
     tables: Arc<Tables>,
+    /// The switch's.
+    clock: Clock,
     /// The number of the latest change, as of this batch.
     latest: u64,
+    /// The time of the batch.
+    at: Moment,
     /// Where the next report begins to look for flows that were used.
     visited: usize,
     report_due: Instant,
@@ -62,7 +67,7 @@ struct LentFlow {
     ingress: SessionId,
     next: SessionId,
     next_label: Label,
-    until: Instant,
+    until: Moment,
     as_of: u64,
     grounds: Grounds,
     max_datagram_len: u16,
@@ -70,12 +75,20 @@ struct LentFlow {
     used: bool,
 }
 
+impl LentFlow {
+    #[cold]
+    fn is_confirmed(&mut self, seen: Seen<'_>) -> bool {
+        let Grounds { buckets, parts } = self.grounds;
+        seen.confirms(&buckets, || parts, &mut self.as_of)
+    }
+}
+
 impl FastPath {
     pub(crate) fn new(
         worker: usize,
         workers: usize,
         cipher: Cipher,
-        tables: Arc<Tables>,
+        (tables, clock): (Arc<Tables>, Clock),
         now: Now,
     ) -> Self {
         let latest = tables.changes().latest();
@@ -85,7 +98,9 @@ impl FastPath {
             lanes: WorkerLanes::new(cipher),
             flows: Vec::new(),
             tables,
+            clock,
             latest,
+            at: clock.moment(now.instant),
             visited: 0,
             report_due: now.instant + REPORT_INTERVAL,
             hand_overs: VecDeque::with_capacity(MAX_HAND_OVERS + 1),
@@ -99,7 +114,7 @@ impl FastPath {
     /// own slots, the rest handed to the switch, or dropped and counted. Bounded
     /// work per datagram; no public-key operation.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
-        self.catch_up();
+        self.begin(now);
         self.strangers_left = MAX_STRANGERS_A_BATCH;
         pass_batch(self, batch, now);
     }
@@ -115,7 +130,7 @@ impl FastPath {
                 }
             }
             Told::Datagram { from, mut bytes } => {
-                self.catch_up();
+                self.begin(now);
                 if let Some(peer) = self.forward_alone(from, &mut bytes, now) {
                     out.push(peer, &bytes);
                 }
@@ -197,26 +212,26 @@ impl FastPath {
         session: SessionId,
         pdu: &[u8],
         len: usize,
-        now: Instant,
     ) -> Option<(SessionId, Label)> {
         let Ok(Frame::Labelled(pdu)) = Frame::parse(pdu) else { return None };
         if !goes_on(&pdu) {
             return None;
         }
-        let seen = Seen { changes: self.tables.changes(), latest: self.latest };
+        let seen = Seen { changes: self.tables.changes(), latest: self.latest, at: self.at };
         let flow = self.flows.get_mut(place_of(pdu.label()))?.as_mut()?;
         let stands = flow.label == pdu.label()
             && flow.ingress == session
-            && (flow.as_of == seen.latest || seen.confirms(&flow.grounds, &mut flow.as_of))
-            && now < flow.until
+            && (flow.as_of == seen.latest || flow.is_confirmed(seen))
+            && seen.at < flow.until
             && fits(len, flow.max_datagram_len);
         flow.used |= stands;
         stands.then_some((flow.next, flow.next_label))
     }
 
-    /// Sees whether something has changed.
+    /// Sees what time it is, and whether something has changed.
     #[inline]
-    fn catch_up(&mut self) {
+    fn begin(&mut self, now: Now) {
+        self.at = self.clock.moment(now.instant);
         self.latest = self.tables.changes().latest();
     }
 
@@ -356,13 +371,13 @@ impl Worker for FastPath {
         datagram: &mut [u8],
         (opened, record): (Opened, Self::Record),
         _likely: Place,
-        now: Now,
+        _now: Now,
     ) -> Option<SessionId> {
         let (range, len) = (opened.plaintext, datagram.len());
         if range.is_empty() {
             return None;
         }
-        let known = self.flow_for(opened.session, &datagram[range.clone()], len, now.instant);
+        let known = self.flow_for(opened.session, &datagram[range.clone()], len);
         let Some((next, next_label)) = known else {
             self.hand_over(from, datagram, Some(record));
             return None;

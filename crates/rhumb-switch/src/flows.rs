@@ -7,8 +7,7 @@
 //! has to go when it is full is decided in `eviction`.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hash};
-use std::time::Instant;
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::RandomState;
 use hashbrown::{HashMap, HashTable};
@@ -19,7 +18,8 @@ use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
 use rhumb_wire::{Name, PduHeader};
 
 use crate::LISTED;
-use crate::changes::{Grounds, Seen};
+use crate::changes::{Buckets, Grounds, Parts, Seen};
+use crate::clock::Moment;
 
 /// All flows of a worker.
 pub(crate) struct Flows<S = SessionId> {
@@ -51,13 +51,13 @@ pub(crate) struct Flow<S = SessionId> {
     pub(crate) next: S,
     /// What the next hop wants in place of the names.
     pub(crate) next_label: NextLabel,
-    pub(crate) until: Instant,
+    pub(crate) until: Moment,
     /// The number of a change up to which nothing that the
     /// flow rests on has changed since it was made.
     pub(crate) as_of: u64,
-    /// When the previous hop was last told the label, in Unix
-    /// milliseconds, which take less room; never: 0.
-    pub(crate) label_told_ms: u64,
+    /// When the previous hop was last told the label: the last bits of Unix milliseconds,
+    /// which take less room; never: 0.
+    pub(crate) label_told_ms: u32,
     /// The longest datagram the next hop takes.
     pub(crate) max_datagram_len: u16,
     pub(crate) ready: Ready,
@@ -81,8 +81,10 @@ pub(crate) enum Ready {
 }
 
 /// What the table notes of a flow.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks {
+    /// Where changes are noted that end it.
+    buckets: Buckets,
     tag: u8,
     /// Since `eviction` last asked.
     used: bool,
@@ -95,7 +97,8 @@ pub(crate) struct Marks {
 /// What of a flow is seldom needed.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
-    grounds: Grounds,
+    /// Of the buckets of its marks.
+    parts: Parts,
     /// When its chain last went ahead, so that a burst of PDUs sends
     /// it once: the last bits of Unix milliseconds.
     chain_ahead_ms: u32,
@@ -135,18 +138,25 @@ impl Place {
     pub(crate) const NOWHERE: Self = Self(u32::MAX);
 }
 
+impl Default for Marks {
+    fn default() -> Self {
+        Self { buckets: Buckets::NONE, tag: 0, used: false, active: false, copies: 0 }
+    }
+}
+
 impl<S: Copy + Eq> Flow<S> {
     /// Whether the flow, which stands, is for PDUs that come in on `session`.
     #[inline]
-    pub(crate) fn is_current(&self, session: S, now: Now) -> bool {
-        self.ingress == session && now.instant < self.until
+    pub(crate) fn is_current(&self, session: S, now: Moment) -> bool {
+        self.ingress == session && now < self.until
     }
 
     /// Whether the previous hop was told the label less than `ago` ms ago.
     /// A clock that is set counts as a long time.
     #[inline]
-    pub(crate) fn was_told_within(&self, ago: u64, now: Now) -> bool {
-        now.unix_ms.abs_diff(self.label_told_ms) < ago
+    pub(crate) fn was_told_within(&self, ago: u32, now: Now) -> bool {
+        let since = (now.unix_ms as u32).wrapping_sub(self.label_told_ms);
+        since.min(since.wrapping_neg()) < ago
     }
 }
 
@@ -192,7 +202,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let places = self.made.iter().take(count).map(|index| *index as usize);
         places.map(move |index| {
             let flow = &self.places[index];
-            let stands = seen.changes.are_older(&self.rest[index].grounds, flow.as_of);
+            let grounds = Grounds { buckets: flow.marks.buckets, parts: self.rest[index].parts };
+            let stands = seen.changes.are_older(&grounds, flow.as_of);
             (flow, &self.names[index].0, stands)
         })
     }
@@ -212,10 +223,9 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         };
         let flow = &mut self.places[index];
         (flow.marks.used, flow.marks.active) = (true, true);
-        if flow.as_of != seen.latest && !seen.confirms(&self.rest[index].grounds, &mut flow.as_of) {
-            return None;
-        }
-        Some(flow)
+        let stands = flow.as_of == seen.latest
+            || seen.confirms(&flow.marks.buckets, || self.rest[index].parts, &mut flow.as_of);
+        stands.then_some(flow)
     }
 
     /// Whether the table is larger than what of the cache it can
@@ -230,15 +240,14 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     pub(crate) fn sought(&self, frame: &Frame<'_>) -> Sought {
         match frame {
             Frame::Labelled(pdu) => Sought::Label(pdu.label()),
-            Frame::Full(pdu) => Sought::Hash(self.hasher.hash_one(pdu.names())),
+            Frame::Full(pdu) => Sought::Hash(hash_of(&self.hasher, pdu.names())),
         }
     }
 
     /// Reads what the flows stand in that are looked up next, and says where those
     /// that go by names are likely to be. Nothing here waits for what was read
-    /// before, so that many reads are under way at once; then that by which those know
-    /// whether they stand that have to ask.
-    pub(crate) fn touch(&self, all_sought: &[Sought], likely: &mut [Place], seen: Seen<'_>) {
+    /// before, so that many reads are under way at once.
+    pub(crate) fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
         for (sought, place) in all_sought.iter().zip(&mut *likely) {
             if let Sought::Hash(hash) = *sought {
                 // Whatever has the bits of the hash that the index keeps: to ask whether it is the
@@ -259,11 +268,6 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             read ^= self.places.get(index).map_or(0, |flow| flow.as_of);
             read ^= names.map_or(0, |names| u64::from(names.0[0]));
         }
-        for index in all_sought.iter().zip(&*likely).map(index_of) {
-            if self.places.get(index).is_some_and(|flow| flow.as_of != seen.latest) {
-                read ^= seen.changes.touched(&self.rest[index].grounds);
-            }
-        }
         std::hint::black_box(read);
     }
 
@@ -281,13 +285,10 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             return None;
         }
         (flow.marks.used, flow.marks.active) = (true, true);
-        if flow.as_of != seen.latest {
-            let grounds = &self.rest[index as usize].grounds;
-            if !seen.confirms(grounds, &mut flow.as_of) {
-                return None;
-            }
-        }
-        Some(flow)
+        let parts = || self.rest[index as usize].parts;
+        let stands =
+            flow.as_of == seen.latest || seen.confirms(&flow.marks.buckets, parts, &mut flow.as_of);
+        stands.then_some(flow)
     }
 
     /// Marks the flow that we gave this label as used, by another worker.
@@ -321,10 +322,10 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let known = self.index_of(names);
         let index = known.unwrap_or_else(|| self.place_for(&flow, names));
         self.recall(index);
-        self.rest[index as usize].grounds = grounds;
+        self.rest[index as usize].parts = grounds.parts;
         let place = &mut self.places[index as usize];
         let before = *place;
-        *place = Flow { marks: before.marks, ..flow };
+        *place = Flow { marks: Marks { buckets: grounds.buckets, ..before.marks }, ..flow };
         let marks = &mut place.marks;
         if before.ingress != flow.ingress {
             marks.tag = marks.tag.wrapping_add(1);
@@ -410,7 +411,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             return None;
         }
         flow.marks.copies |= 1 << worker;
-        Some((*flow, self.rest[index].grounds))
+        let grounds = Grounds { buckets: flow.marks.buckets, parts: self.rest[index].parts };
+        Some((*flow, grounds))
     }
 
     /// Copies that are to be forgotten: the label, and a bit for each worker that has one.
@@ -428,7 +430,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     }
 
     fn index_of(&self, names: &[u8; 64]) -> Option<u32> {
-        let hash = self.hasher.hash_one(names);
+        let hash = hash_of(&self.hasher, names);
         self.by_names.find(hash, |&index| self.names[index as usize].0 == *names).copied()
     }
 
@@ -438,7 +440,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             let marks = Marks { tag: 1, ..Marks::default() };
             self.places.push(Flow { marks, ..*flow });
             self.names.push(Names(*names));
-            self.rest.push(Rest { grounds: Grounds::NONE, chain_ahead_ms: 0 });
+            self.rest.push(Rest { parts: Parts::NONE, chain_ahead_ms: 0 });
             let places = &mut self.places;
             self.eviction.push(|index| std::mem::take(&mut places[index as usize].marks.used));
             (self.places.len() - 1) as u32
@@ -455,9 +457,9 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         self.made.retain(|other| *other != index);
         self.made.push_front(index);
         self.made.truncate(LISTED);
-        let hash = self.hasher.hash_one(names);
+        let hash = hash_of(&self.hasher, names);
         let (all, hasher) = (&self.names, &self.hasher);
-        self.by_names.insert_unique(hash, index, |&other| hasher.hash_one(all[other as usize].0));
+        self.by_names.insert_unique(hash, index, |&other| hash_of(hasher, &all[other as usize].0));
         index
     }
 
@@ -467,7 +469,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let used = |index: u32| std::mem::take(&mut places[index as usize].marks.used);
         let index = self.eviction.evict(used);
         self.eviction.enter_again(index);
-        let hash = self.hasher.hash_one(self.names[index as usize].0);
+        let hash = hash_of(&self.hasher, &self.names[index as usize].0);
         if let Ok(entry) = self.by_names.find_entry(hash, |&other| other == index) {
             entry.remove();
         }
@@ -495,6 +497,16 @@ fn label(index: u32, tag: u8) -> Label {
     Label(u32::from(tag) << PLACE_BITS | index)
 }
 
+/// The hash of a flow's names, in words as that of one [`Name`].
+#[inline]
+fn hash_of(hasher: &RandomState, names: &[u8; 64]) -> u64 {
+    let mut state = hasher.build_hasher();
+    for word in names.as_chunks::<16>().0 {
+        state.write_u128(u128::from_ne_bytes(*word));
+    }
+    state.finish()
+}
+
 /// The key of the flow from `source` to `destination`: the names as they stand in its PDUs.
 pub(crate) fn flow_key(source: Name, destination: Name) -> [u8; 64] {
     let mut key = [0; 64];
@@ -512,7 +524,7 @@ pub(crate) fn split_names(names: &[u8; 64]) -> (Name, Name) {
 }
 
 /// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
-pub(crate) const TELL_LABEL_AGAIN_MS: u64 = 500;
+pub(crate) const TELL_LABEL_AGAIN_MS: u32 = 500;
 /// What a PDU in full form takes more than one with a label.
 pub(crate) const NAMES_TAKE: usize = PduHeader::LEN - LabelledHeader::LEN;
 const PLACE_BITS: u32 = 24;
@@ -529,7 +541,6 @@ mod tests {
     use crate::changes::Changes;
     use rhumb_wire::pdu::Label;
 
-    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn flow(number: u32, ingress: u32) -> (Flow<u32>, [u8; 64]) {
         let mut names = [0; 64];
         names[..4].copy_from_slice(&number.to_be_bytes());
@@ -537,7 +548,7 @@ mod tests {
             ingress,
             next: ingress,
             next_label: NextLabel::None,
-            until: Instant::now(),
+            until: Moment::START,
             as_of: 0,
             label_told_ms: 0,
             max_datagram_len: 1452,
@@ -550,7 +561,7 @@ mod tests {
     /// A world in which nothing changes.
     fn seen() -> Seen<'static> {
         static CHANGES: std::sync::LazyLock<Changes> = std::sync::LazyLock::new(Changes::new);
-        Seen { changes: &CHANGES, latest: 0 }
+        Seen { changes: &CHANGES, latest: 0, at: Moment::START }
     }
 
     fn insert(flows: &mut Flows<u32>, (flow, names): (Flow<u32>, [u8; 64])) -> Label {
@@ -657,12 +668,12 @@ mod tests {
         let labels: Vec<_> = (0..5000).map(|number| insert(&mut flows, flow(number, 1))).collect();
         assert!(flows.is_far());
         let numbers: Vec<u32> = (0..10_000).collect();
-        let hash = |number: &u32| Sought::Hash(flows.hasher.hash_one(flow(*number, 1).1));
+        let hash = |number: &u32| Sought::Hash(hash_of(&flows.hasher, &flow(*number, 1).1));
         let sought: Vec<Sought> = numbers.iter().map(hash).collect();
         let mut likely = vec![Place::NOWHERE; sought.len()];
-        flows.touch(&sought, &mut likely, seen());
+        flows.touch(&sought, &mut likely);
         let by_label: Vec<_> = labels.iter().map(|label| Sought::Label(*label)).collect();
-        flows.touch(&by_label, &mut [Place::NOWHERE; 5000], seen());
+        flows.touch(&by_label, &mut [Place::NOWHERE; 5000]);
         let found = (0..5000).filter(|number| likely[*number].0 as usize == *number).count();
         assert!(found > 4500, "{found}");
         likely.extend([Place(4999), Place(5000), Place::NOWHERE]);
@@ -679,6 +690,6 @@ mod tests {
     #[test]
     fn a_flow_is_one_cache_line_and_few_bytes_more() {
         assert_eq!(size_of::<Flow>(), 64);
-        assert_eq!(Flows::<SessionId>::MAX_BYTES_A_FLOW, 2 * 156 + 49, "as decision 0011 says");
+        assert_eq!(Flows::<SessionId>::MAX_BYTES_A_FLOW, 2 * 152 + 49, "as decision 0139 says");
     }
 }

@@ -26,7 +26,7 @@ impl Switch {
     /// public-key operation but those of handshakes, and with
     /// [`handshakes_elsewhere`](rhumb_link::Config::handshakes_elsewhere) only of our own.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
-        self.routes.catch_up();
+        self.routes.begin(now.instant);
         match pass_batch(self, batch, now) {
             true => self.after_control(now),
             false => self.handle_link_events(now),
@@ -101,7 +101,7 @@ impl Switch {
         match Frame::parse(pdu) {
             Ok(Frame::Labelled(labelled)) => {
                 let is_open = |it| it == Ready::Open;
-                match self.plane.known_label(session, &labelled, about, is_open, now) {
+                match self.plane.known_label(session, &labelled, about, is_open) {
                     Some((next, label)) => {
                         relabel(pdu, label);
                         Some(next)
@@ -174,7 +174,7 @@ impl Worker for Switch {
     }
 
     fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
-        self.plane.flows().touch(all_sought, likely, self.routes.seen());
+        self.plane.flows().touch(all_sought, likely);
     }
 
     #[inline(always)] // As handle_opened.

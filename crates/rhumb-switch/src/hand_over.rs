@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use rhumb_link::{Drops, LaneReport, LaneUpdate, OpenedElsewhere, SessionId};
 use rhumb_wire::pdu::Label;
 
 use crate::changes::Grounds;
+use crate::clock::Moment;
 use crate::counters::Counters;
 
 /// What a worker hands to the switch.
@@ -55,7 +55,8 @@ pub(crate) struct FlowCopy {
     pub(crate) ingress: SessionId,
     pub(crate) next: SessionId,
     pub(crate) next_label: Label,
-    pub(crate) until: Instant,
+    /// By the switch's clock.
+    pub(crate) until: Moment,
     pub(crate) max_datagram_len: u16,
     /// As the switch's flow has them.
     pub(crate) as_of: u64,

@@ -61,6 +61,7 @@ mod border;
 mod budgets;
 mod bundles;
 mod changes;
+mod clock;
 mod config;
 mod control;
 mod counters;

@@ -174,13 +174,12 @@ impl Plane {
         pdu: &LabelledPdu<'_>,
         (len, seen): (usize, Seen<'_>),
         is_ready: impl Fn(Ready) -> bool,
-        now: Now,
     ) -> Option<(SessionId, Label)> {
         if !goes_on(pdu) {
             return None;
         }
         let flow = self.flows.by_label(pdu.label(), seen)?;
-        let current = flow.is_current(session, now);
+        let current = flow.is_current(session, seen.at);
         let NextLabel::Given(next_label) = flow.next_label else { return None };
         let goes = current && is_ready(flow.ready) && fits(len, flow.max_datagram_len);
         goes.then_some((flow.next, next_label))
@@ -201,7 +200,7 @@ impl Plane {
             return None;
         }
         let flow = self.flows.by_names(pdu.names(), likely, seen)?;
-        let current = flow.is_current(session, now);
+        let current = flow.is_current(session, seen.at);
         // Whoever goes on sending names is told the label
         // again from time to time, by the slow path.
         let told = flow.was_told_within(TELL_LABEL_AGAIN_MS, now);

@@ -18,13 +18,17 @@ use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
 use crate::changes::Seen;
+use crate::clock::{Clock, Moment};
 use crate::tables::{Known, Other, Tables, Way};
 
 pub(crate) struct Routes {
     attached: Table<Name, Attached>,
     tables: Arc<Tables>,
+    clock: Clock,
     /// The number of the latest change that was seen.
     latest: u64,
+    /// The time of the batch.
+    at: Moment,
 }
 
 /// A name that advertised itself on one of our sessions.
@@ -137,20 +141,32 @@ pub(crate) enum Found {
 
 // Flows.
 impl Routes {
-    pub(crate) fn new(bound: usize, tables: Arc<Tables>) -> Self {
+    pub(crate) fn new(bound: usize, tables: Arc<Tables>, now: Instant) -> Self {
         let latest = tables.changes().latest();
         let attached = Table::new(bound);
-        Self { attached, tables, latest }
+        Self { attached, tables, clock: Clock::new(now), latest, at: Moment::START }
+    }
+
+    /// By which flows know until when they hold.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// The changes as they were last seen.
     #[inline]
     pub(crate) fn seen(&self) -> Seen<'_> {
-        Seen { changes: self.tables.changes(), latest: self.latest }
+        Seen { changes: self.tables.changes(), latest: self.latest, at: self.at }
     }
 
-    /// Sees what other switches changed: once per batch, and before a
-    /// flow is made. The number of the latest change.
+    /// Once per batch, and for whatever else comes with datagrams: sees what time it is, and what
+    /// other switches changed.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.at = self.clock.moment(now);
+        self.catch_up();
+    }
+
+    /// Sees what other switches changed, also before a flow is made. The number of the latest
+    /// change.
     pub(crate) fn catch_up(&mut self) -> u64 {
         self.latest = self.tables.changes().latest();
         self.latest

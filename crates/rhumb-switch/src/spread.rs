@@ -96,7 +96,7 @@ impl Switch {
         }
         let label_told_ms = match told {
             true => known.map_or(0, |flow| flow.label_told_ms),
-            false => now.unix_ms,
+            false => now.unix_ms as u32,
         };
         let mut grounds = Grounds::on(self.routes.seen().changes.of(&pdu.destination()));
         self.rest_on(&grant.chain, &mut grounds);
@@ -104,7 +104,7 @@ impl Switch {
             ingress: from,
             next: from,
             next_label: NextLabel::None,
-            until,
+            until: self.routes.clock().moment(until),
             as_of,
             label_told_ms,
             max_datagram_len: 0,

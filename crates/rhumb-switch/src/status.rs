@@ -420,7 +420,8 @@ impl Switch {
             .map(|(flow, names, stands)| {
                 let (source, destination) = split_names(names);
                 let next = self.plane.peer(flow.next).map(|peer| peer.name);
-                let left = flow.until.saturating_duration_since(now.instant).as_secs();
+                let until = self.routes.clock().instant(flow.until);
+                let left = until.saturating_duration_since(now.instant).as_secs();
                 FlowStatus {
                     source,
                     destination,

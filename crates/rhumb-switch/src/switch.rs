@@ -89,7 +89,7 @@ impl Switch {
                 config.max_publications,
                 now.instant,
             ),
-            routes: Routes::new(config.max_routes, tables),
+            routes: Routes::new(config.max_routes, tables, now.instant),
             admission: Admission::new(config, &secret, now.instant),
             groups: Groups::default(),
         };

@@ -243,7 +243,7 @@ impl Tables {
         let (destination, chain) = (chain.origin(), Arc::new(chain));
         let refresh_at = Some(now + until.saturating_duration_since(now).mul_f32(REFRESH_AT));
         let epoch = self.epoch.load(Ordering::Relaxed);
-        let as_of = self.several_to(&chain);
+        let several_to = is_one_of_several(&chain).then(|| self.several_to(&chain));
         let mut shard = self.shard(&destination);
         let before =
             shard.routes.peek(&destination).map(|route| (route.chain.clone(), route.level));
@@ -251,7 +251,7 @@ impl Tables {
             return false;
         }
         shard.absences.remove(&destination);
-        let others = is_one_of_several(&chain).then(|| {
+        let others = several_to.map(|as_of| {
             let ways = shard.routes.get(&destination).map_or(Vec::new(), Route::take_ways);
             Box::new(Others { ways: without(ways, &chain), next: 1, as_of })
         });
@@ -259,11 +259,14 @@ impl Tables {
         shard.routes.insert(destination, route);
         drop(shard);
         self.ways_changed();
-        if before.is_some_and(|(before, at)| at != level || !same_way(&before, &chain)) {
-            self.changes.note(&destination);
-        }
+        let mut is_noted = false;
         for statement in chain.statements() {
-            self.note(statement);
+            is_noted |= self.note(statement) && statement.issuer == destination;
+        }
+        let is_another =
+            before.is_some_and(|(before, at)| at != level || !same_way(&before, &chain));
+        if is_another && !is_noted {
+            self.changes.note(&destination);
         }
         true
     }
@@ -418,11 +421,10 @@ impl Tables {
         if let Some(newest) = first {
             shard.newest.insert(*issuer, newest);
         }
-        let covers = |route: &Route| {
-            certificate.statement == Statement::Withdrawal
-                && route.chain.certificates()[0].sequence <= certificate.sequence
-        };
-        let forgets = shard.routes.peek(issuer).is_some_and(covers);
+        let is_covered =
+            |route: &Route| route.chain.certificates()[0].sequence <= certificate.sequence;
+        let forgets = certificate.statement == Statement::Withdrawal
+            && shard.routes.peek(issuer).is_some_and(is_covered);
         if forgets {
             shard.routes.remove(issuer);
             self.ways_changed();

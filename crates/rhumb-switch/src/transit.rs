@@ -342,7 +342,7 @@ impl Switch {
                 }
                 let about = (len, self.routes.seen());
                 let is_ready = |it| !matches!(it, Ready::No | Ready::Several);
-                let known = self.plane.known_label(session, &labelled, about, is_ready, now);
+                let known = self.plane.known_label(session, &labelled, about, is_ready);
                 match known {
                     Some((next, label)) if self.stamps_for(next) => {
                         self.send_on_labelled(next, &labelled, label, now);
@@ -424,7 +424,7 @@ impl Switch {
     ) -> bool {
         let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
         let (about, is_guarded) = ((len, self.routes.seen()), |it| it == Ready::Guarded);
-        let known = self.plane.known_label(from, pdu, about, is_guarded, now);
+        let known = self.plane.known_label(from, pdu, about, is_guarded);
         let Some((next, label)) = known.filter(|(next, _)| self.stamps_for(*next)) else {
             return false;
         };

@@ -114,7 +114,8 @@ impl Switch {
     /// before any datagram is handled; from then on it has to be given its orders.
     pub fn fast_path(&self, worker: usize, now: Now) -> FastPath {
         let tables = self.routes.shared_tables();
-        FastPath::new(worker, self.workers(), self.plane.workers().cipher, tables, now)
+        let (cipher, clock) = (self.plane.workers().cipher, self.routes.clock());
+        FastPath::new(worker, self.workers(), cipher, (tables, clock), now)
     }
 
     /// What a worker has to be told next, and which. Orders must
@@ -129,7 +130,7 @@ impl Switch {
         let HandOver { worker, what } = handed;
         match what {
             Handed::Datagram { from, mut bytes } => {
-                self.routes.catch_up();
+                self.routes.begin(now.instant);
                 if is_sealed(&bytes) {
                     if let Some(peer) = self.handle_record(from, &mut bytes, now) {
                         self.plane.queue(peer, &bytes);
@@ -141,7 +142,7 @@ impl Switch {
                 }
             }
             Handed::Opened { from, bytes, record } => {
-                self.routes.catch_up();
+                self.routes.begin(now.instant);
                 self.take_opened(worker, from, bytes, &record, now);
                 self.handle_link_events(now);
             }
@@ -163,7 +164,7 @@ impl Switch {
         let label = match Frame::parse(&bytes[opened.plaintext.clone()]) {
             Ok(Frame::Labelled(pdu)) => {
                 let (is_open, about) = (|it| it == Ready::Open, (bytes.len(), self.routes.seen()));
-                let known = self.plane.known_label(opened.session, &pdu, about, is_open, now);
+                let known = self.plane.known_label(opened.session, &pdu, about, is_open);
                 known.map(|(_, next_label)| (pdu.label(), next_label))
             }
             _ => None,
