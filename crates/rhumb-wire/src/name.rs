@@ -55,8 +55,7 @@ impl Name {
     }
 }
 
-/// In two words, for hashers of tables: as bytes of some length it would take them three times as
-/// long.
+/// In two words: hashers of tables take a number at once, and bytes of some length by a call.
 impl Hash for Name {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
