@@ -23,8 +23,8 @@ impl<T> SessionMap<T> {
     }
 
     /// Keeps something of a session that is there now, in the place of what was kept of it.
-    pub fn insert(&mut self, session: SessionId, value: T) -> &mut T {
-        self.0.put(session.0, value)
+    pub fn insert(&mut self, session: SessionId, value: T) {
+        self.0.put(session.0, value);
     }
 
     /// Takes out what is kept of a session.
@@ -64,7 +64,8 @@ mod tests {
         let (first, far) = (id(None), id(None));
         let mut map = SessionMap::default();
         assert_eq!(map.get(far), None);
-        *map.insert(far, 'a') = 'b';
+        map.insert(far, 'a');
+        map.insert(far, 'b');
         map.insert(first, 'c');
         let second = id(Some(first));
         assert_eq!((map.get(first), map.get(second)), (Some(&'c'), None));

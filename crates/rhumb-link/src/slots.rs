@@ -46,14 +46,12 @@ impl<T> Slots<T> {
     }
 
     /// Puts a value where another table's key points to, in place of what was there.
-    pub(crate) fn put(&mut self, key: Key, value: T) -> &mut T {
+    pub(crate) fn put(&mut self, key: Key, value: T) {
         let slot = key.slot as usize;
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, || Slot { generation: 0, value: None });
         }
-        let place = &mut self.slots[slot];
-        place.generation = key.generation;
-        place.value.insert(value)
+        self.slots[slot] = Slot { generation: key.generation, value: Some(value) };
     }
 
     /// Undoes [`Slots::put`].
