@@ -130,7 +130,14 @@ impl Changes {
 
     /// Whether nothing on these grounds has changed since the change of this number.
     pub(crate) fn are_older(&self, grounds: &Grounds, number: u64) -> bool {
-        self.buckets_are_older(&grounds.buckets, number) || self.parts_are_older(grounds, number)
+        self.have_stood(&grounds.buckets, || grounds.parts, number)
+    }
+
+    /// The same of these buckets, and of their parts, which are asked for only if need be.
+    #[inline]
+    fn have_stood(&self, buckets: &Buckets, parts: impl FnOnce() -> Parts, number: u64) -> bool {
+        self.buckets_are_older(buckets, number)
+            || self.parts_are_older(&Grounds { buckets: *buckets, parts: parts() }, number)
     }
 
     /// Whether nothing in all of these buckets has changed since.
@@ -144,11 +151,11 @@ impl Changes {
 
     #[cold]
     fn parts_are_older(&self, grounds: &Grounds, number: u64) -> bool {
-        let is_older = |(bucket, part): (u16, u8)| {
-            self.latest_in(bucket) <= number
-                || bucket >= FIRST_OF_NAMES && self.latest_in_part(bucket, part) <= number
+        let is_older = |bucket: Bucket| {
+            self.latest_in(bucket.number) <= number
+                || bucket.number >= FIRST_OF_NAMES && self.latest_in_part(bucket) <= number
         };
-        is_older((Bucket::ALL.number, 0)) && grounds.all().all(is_older)
+        is_older(Bucket::ALL) && grounds.all().all(is_older)
     }
 
     #[inline]
@@ -156,9 +163,9 @@ impl Changes {
         self.buckets[usize::from(bucket)].load(Ordering::Relaxed)
     }
 
-    fn latest_in_part(&self, bucket: u16, part: u8) -> u64 {
-        let parts = self.parts[usize::from(bucket)].get();
-        parts.map_or(0, |parts| parts[usize::from(part)].load(Ordering::Relaxed))
+    fn latest_in_part(&self, bucket: Bucket) -> u64 {
+        let parts = self.parts[usize::from(bucket.number)].get();
+        parts.map_or(0, |parts| parts[usize::from(bucket.part)].load(Ordering::Relaxed))
     }
 }
 
@@ -171,8 +178,7 @@ impl Seen<'_> {
         parts: impl FnOnce() -> Parts,
         as_of: &mut u64,
     ) -> bool {
-        let stands = self.changes.buckets_are_older(buckets, *as_of)
-            || self.changes.parts_are_older(&Grounds { buckets: *buckets, parts: parts() }, *as_of);
+        let stands = self.changes.have_stood(buckets, parts, *as_of);
         if stands {
             *as_of = self.latest;
         }
@@ -208,13 +214,12 @@ impl Grounds {
 
     /// All that others rest on, too.
     pub(crate) fn merge(&mut self, others: Self) {
-        let buckets = others.all().map(|(number, part)| Bucket { number, part });
-        buckets.filter(|bucket| *bucket != Bucket::ALL).for_each(|bucket| self.add(bucket));
+        others.all().filter(|bucket| *bucket != Bucket::ALL).for_each(|bucket| self.add(bucket));
     }
 
     /// One more name to rest on. Where they become too many, any change is one of these grounds.
     pub(crate) fn add(&mut self, bucket: Bucket) {
-        if self.all().any(|it| it == (bucket.number, bucket.part)) {
+        if self.all().any(|it| it == bucket) {
             return;
         }
         let free = self.buckets.0.iter().position(|it| *it == Bucket::ALL.number);
@@ -226,8 +231,9 @@ impl Grounds {
     }
 
     /// Each bucket, and its part.
-    fn all(&self) -> impl Iterator<Item = (u16, u8)> {
-        self.buckets.0.into_iter().zip(self.parts.0)
+    fn all(&self) -> impl Iterator<Item = Bucket> {
+        let places = self.buckets.0.into_iter().zip(self.parts.0);
+        places.map(|(number, part)| Bucket { number, part })
     }
 }
 
@@ -320,7 +326,7 @@ mod tests {
         let mut few = on(&changes, 0..MAX_GROUNDS as u32);
         (0..MAX_GROUNDS as u32).for_each(|number| few.add(changes.of(&name(number))));
         let many = on(&changes, 0..=MAX_GROUNDS as u32);
-        let is_among = |it: Bucket| few.all().any(|one| one == (it.number, it.part));
+        let is_among = |it: Bucket| few.all().any(|one| one == it);
         let others = (100..).map(name).filter(|it| !is_among(changes.of(it)));
         for other in others.take(100) {
             let before = changes.latest();

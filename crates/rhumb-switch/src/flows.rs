@@ -202,8 +202,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let places = self.made.iter().take(count).map(|index| *index as usize);
         places.map(move |index| {
             let flow = &self.places[index];
-            let grounds = Grounds { buckets: flow.marks.buckets, parts: self.rest[index].parts };
-            let stands = seen.changes.are_older(&grounds, flow.as_of);
+            let stands = seen.changes.are_older(&self.grounds(index), flow.as_of);
             (flow, &self.names[index].0, stands)
         })
     }
@@ -411,8 +410,13 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             return None;
         }
         flow.marks.copies |= 1 << worker;
-        let grounds = Grounds { buckets: flow.marks.buckets, parts: self.rest[index].parts };
-        Some((*flow, grounds))
+        let flow = *flow;
+        Some((flow, self.grounds(index)))
+    }
+
+    /// All that the flow at this place rests on.
+    fn grounds(&self, index: usize) -> Grounds {
+        Grounds { buckets: self.places[index].marks.buckets, parts: self.rest[index].parts }
     }
 
     /// Copies that are to be forgotten: the label, and a bit for each worker that has one.
@@ -570,6 +574,18 @@ mod tests {
 
     fn names(flows: &Flows<u32>, label: Label, session: u32) -> Option<[u8; 64]> {
         flows.names_of(label, session).copied()
+    }
+
+    #[test]
+    fn a_label_was_told_lately_also_where_the_bits_of_its_time_go_round() {
+        let told = Flow { label_told_ms: u32::MAX - 100, ..flow(1, 1).0 };
+        #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
+        let instant = std::time::Instant::now();
+        let told_ms = 7 << 32 | u64::from(u32::MAX - 100);
+        let is_told = |unix_ms| told.was_told_within(TELL_LABEL_AGAIN_MS, Now { instant, unix_ms });
+        assert!([told_ms, told_ms + 300, told_ms + 499].into_iter().all(is_told));
+        let hour = 3_600_000;
+        assert!(![told_ms + 500, told_ms + hour, told_ms - hour].into_iter().any(is_told));
     }
 
     #[test]
