@@ -47,3 +47,11 @@ mod side_by_side;
 pub use batch::{MAX_RECORDS, Opened, open, seal};
 pub use key::{Algorithm, Backend, Choice, Key};
 pub use record::{NONCE_LEN, Record, TAG_LEN};
+
+/// Asks for the memory that something stands in, so that it has come when it is looked at. It pays
+/// where many things that are in no cache are looked at soon; for keys there is
+/// [`Key::read_ahead`].
+#[inline]
+pub fn read_ahead<T>(what: &T) {
+    side_by_side::read_ahead(what);
+}

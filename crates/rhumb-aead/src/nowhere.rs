@@ -12,6 +12,10 @@ pub(crate) struct Width(());
 /// There are none.
 pub(crate) enum Tables {}
 
+/// There is nothing to ask for it with.
+#[inline]
+pub(crate) fn read_ahead<T>(_: &T) {}
+
 impl Tables {
     /// # Panics
     /// Always.

@@ -154,6 +154,14 @@ impl Tables {
     }
 }
 
+/// Asks for the lines of memory that something stands in.
+#[inline]
+pub(crate) fn read_ahead<T>(what: &T) {
+    for line in 0..size_of::<T>().div_ceil(LINE) {
+        prefetch(std::ptr::from_ref(what).cast::<u8>().wrapping_add(line * LINE));
+    }
+}
+
 impl Drop for Tables {
     fn drop(&mut self) {
         self.powers.zeroize();

@@ -81,7 +81,7 @@ pub use path_size::{CONFIRM_INTERVAL, RAISE_INTERVAL};
 pub use rate::{Rate, TokenBucket, TokenBuckets};
 pub use records::Records;
 pub use retry::RETRY_TOKEN_LIFETIME;
-pub use rhumb_aead::{Backend, Choice as CipherChoice};
+pub use rhumb_aead::{Backend, Choice as CipherChoice, read_ahead};
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId, Transport};
 pub use session_map::SessionMap;
 pub use source::Source;

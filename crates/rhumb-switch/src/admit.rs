@@ -28,7 +28,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey}
 use crate::answer::CHAIN_AHEAD_TAG;
 use crate::budgets::Cost;
 use crate::changes::Grounds;
-use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, split_names};
+use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, Told, split_names};
 use crate::grants::{Acceptance, Grant};
 use crate::groups::Group;
 use crate::job::{HeldPdu, Task};
@@ -483,8 +483,9 @@ impl Switch {
         if known.is_some_and(|flow| flow.ingress == from && flow.as_of != as_of) {
             self.plane.counters_mut().flows_looked_into_again += 1;
         }
-        let told_it =
-            |flow: &Flow| flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
+        let told_it = |flow: &Flow| {
+            flow.ingress == from && flow.label_told.is_within(TELL_LABEL_AGAIN_MS, now)
+        };
         let tell = !known.is_some_and(|flow| told_it(&flow));
         let until = grant.until.min(next.until).min(accepted_until.unwrap_or(next.until));
         let flow = Flow {
@@ -495,9 +496,10 @@ impl Switch {
                 .map_or(NextLabel::None, |flow| flow.next_label),
             until: self.routes.clock().moment(until),
             as_of,
-            label_told_ms: match tell {
-                true => now.unix_ms as u32,
-                false => known.map_or(0, |flow| flow.label_told_ms),
+            grounds,
+            label_told: match tell {
+                true => Told::at(now),
+                false => known.map_or(Told::NEVER, |flow| flow.label_told),
             },
             max_datagram_len,
             ready: match accepted_until {
@@ -508,7 +510,7 @@ impl Switch {
             },
             marks: Marks::default(),
         };
-        let label = self.plane.flows_mut().insert(flow, grounds, pdu.names());
+        let label = self.plane.flows_mut().insert(flow, pdu.names());
         if tell {
             self.tell_label(from, pdu, label, now);
         }

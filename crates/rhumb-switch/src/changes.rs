@@ -55,17 +55,17 @@ pub(crate) struct Bucket {
 /// Where a change of anything that a flow rests on is noted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grounds {
-    pub(crate) buckets: Buckets,
-    pub(crate) parts: Parts,
+    buckets: Buckets,
+    parts: Parts,
 }
 
 /// What of a flow's grounds it looks at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Buckets([u16; MAX_GROUNDS]);
+struct Buckets([u16; MAX_GROUNDS]);
 
-/// Of each bucket, the part.
+/// Of each bucket, the part, in as few bits as that takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parts([u8; MAX_GROUNDS]);
+struct Parts(u32);
 
 /// The changes as they are seen for one batch.
 #[derive(Clone, Copy)]
@@ -129,15 +129,9 @@ impl Changes {
     }
 
     /// Whether nothing on these grounds has changed since the change of this number.
-    pub(crate) fn are_older(&self, grounds: &Grounds, number: u64) -> bool {
-        self.have_stood(&grounds.buckets, || grounds.parts, number)
-    }
-
-    /// The same of these buckets, and of their parts, which are asked for only if need be.
     #[inline]
-    fn have_stood(&self, buckets: &Buckets, parts: impl FnOnce() -> Parts, number: u64) -> bool {
-        self.buckets_are_older(buckets, number)
-            || self.parts_are_older(&Grounds { buckets: *buckets, parts: parts() }, number)
+    pub(crate) fn are_older(&self, grounds: &Grounds, number: u64) -> bool {
+        self.buckets_are_older(&grounds.buckets, number) || self.parts_are_older(grounds, number)
     }
 
     /// Whether nothing in all of these buckets has changed since.
@@ -172,13 +166,8 @@ impl Changes {
 impl Seen<'_> {
     /// Whether a flow stands that is as of this number, which is then the latest.
     #[cold]
-    pub(crate) fn confirms(
-        &self,
-        buckets: &Buckets,
-        parts: impl FnOnce() -> Parts,
-        as_of: &mut u64,
-    ) -> bool {
-        let stands = self.changes.have_stood(buckets, parts, *as_of);
+    pub(crate) fn confirms(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
+        let stands = self.changes.are_older(grounds, *as_of);
         if stands {
             *as_of = self.latest;
         }
@@ -194,11 +183,20 @@ impl Bucket {
 }
 
 impl Buckets {
-    pub(crate) const NONE: Self = Self([Bucket::ALL.number; MAX_GROUNDS]);
+    const NONE: Self = Self([Bucket::ALL.number; MAX_GROUNDS]);
 }
 
 impl Parts {
-    pub(crate) const NONE: Self = Self([Bucket::ALL.part; MAX_GROUNDS]);
+    const NONE: Self = Self(0);
+
+    fn get(self, at: usize) -> u8 {
+        (self.0 >> (at as u32 * PART_BITS)) as u8 % PARTS as u8
+    }
+
+    fn set(&mut self, at: usize, part: u8) {
+        let shift = at as u32 * PART_BITS;
+        self.0 = self.0 & !((PARTS as u32 - 1) << shift) | u32::from(part) << shift;
+    }
 }
 
 impl Grounds {
@@ -227,13 +225,14 @@ impl Grounds {
             Some(free) => (free, bucket),
             None => (MAX_GROUNDS - 1, Bucket::ANY),
         };
-        (self.buckets.0[at], self.parts.0[at]) = (bucket.number, bucket.part);
+        self.buckets.0[at] = bucket.number;
+        self.parts.set(at, bucket.part);
     }
 
     /// Each bucket, and its part.
     fn all(&self) -> impl Iterator<Item = Bucket> {
-        let places = self.buckets.0.into_iter().zip(self.parts.0);
-        places.map(|(number, part)| Bucket { number, part })
+        let (numbers, parts) = (self.buckets.0.into_iter(), self.parts);
+        numbers.enumerate().map(move |(at, number)| Bucket { number, part: parts.get(at) })
     }
 }
 
@@ -242,9 +241,11 @@ const FIRST_OF_NAMES: u16 = 2;
 const BUCKETS: u16 = u16::MAX;
 /// Of a bucket: 256 bytes, 17 megabytes if there was a change in every one. Of ten thousand
 /// changes, each of another name, a flow on five grounds meets one in 40 that is not its own.
-const PARTS: usize = 32;
+const PARTS: usize = 1 << PART_BITS;
+const PART_BITS: u32 = 5;
 /// Source, destination, and two routers on each side.
 const MAX_GROUNDS: usize = 6;
+const _: () = assert!(MAX_GROUNDS as u32 * PART_BITS <= u32::BITS);
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_link::{
     Cipher, Decrypted, Decryption, Drops, Opened, OpenedElsewhere, SessionId, Taken, WorkerLanes,
+    read_ahead,
 };
 use rhumb_trust::Now;
 use rhumb_wire::Batch;
@@ -78,8 +79,7 @@ struct LentFlow {
 impl LentFlow {
     #[cold]
     fn is_confirmed(&mut self, seen: Seen<'_>) -> bool {
-        let Grounds { buckets, parts } = self.grounds;
-        seen.confirms(&buckets, || parts, &mut self.as_of)
+        seen.confirms(&self.grounds, &mut self.as_of)
     }
 }
 
@@ -347,20 +347,18 @@ impl Worker for FastPath {
     }
 
     #[inline]
-    fn sought(&self, frame: &Frame<'_>) -> Sought {
-        match frame {
-            Frame::Labelled(pdu) => Sought::Label(pdu.label()),
-            Frame::Full(_) => Sought::Nothing,
+    fn seek(&self, frame: &Frame<'_>) -> Sought {
+        if let Frame::Labelled(pdu) = frame
+            && let Some(flow) = self.flows.get(place_of(pdu.label()))
+        {
+            read_ahead(flow);
         }
+        Sought::Nothing
     }
 
-    fn touch(&self, all_sought: &[Sought], _likely: &mut [Place]) {
-        let read = all_sought.iter().fold(0, |read, sought| {
-            let Sought::Label(label) = *sought else { return read };
-            let flow = self.flows.get(place_of(label)).and_then(Option::as_ref);
-            read ^ flow.map_or(0, |flow| flow.max_datagram_len)
-        });
-        std::hint::black_box(read);
+    #[inline]
+    fn find(&self, _: Sought) -> Place {
+        Place::NOWHERE
     }
 
     /// Readies a PDU if it has a label whose flow is here, or hands it over.

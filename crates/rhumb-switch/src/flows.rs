@@ -2,31 +2,34 @@
 //!
 //! A label is a place in the table and a tag that changes whenever the place is used
 //! again, so a labelled PDU costs one index and one comparison, and labels of former flows
-//! find nothing. What every PDU needs of a flow fills one line of the processor's cache;
-//! its names, and what seldom matters, are kept apart. The table is bounded; which flow
-//! has to go when it is full is decided in `eviction`.
+//! find nothing. What every PDU needs of a flow fills one line of the processor's cache, and its
+//! names the next; what seldom matters is kept apart. Where there are many flows, all that a group
+//! of PDUs needs is asked for before any is looked up: [`Flows::seek`], then [`Flows::find`].
+//! The table is bounded; which flow has to go when it is full is decided in `eviction`.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::RandomState;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use rhumb_directory::{Eviction, Fill};
-use rhumb_link::SessionId;
+use rhumb_link::{SessionId, read_ahead};
 use rhumb_trust::Now;
 use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
 use rhumb_wire::{Name, PduHeader};
 
 use crate::LISTED;
-use crate::changes::{Buckets, Grounds, Parts, Seen};
+use crate::changes::{Grounds, Seen};
 use crate::clock::Moment;
+use crate::index::Index;
 
 /// All flows of a worker.
 pub(crate) struct Flows<S = SessionId> {
-    places: Vec<Flow<S>>,
-    names: Vec<Names>,
-    rest: Vec<Rest>,
-    by_names: HashTable<u32>,
+    places: Vec<Held<S>>,
+    /// When the chain of each last went ahead, so that a burst of PDUs sends it once: the last bits
+    /// of Unix milliseconds. Seldom needed, so it is not kept with them.
+    chains_ahead_ms: Vec<u32>,
+    by_names: Index,
     /// Flows by the label that the next hop gave: asked only when
     /// the next hop says that it does not know it.
     by_next_label: HashMap<(S, Label), u32, RandomState>,
@@ -55,9 +58,10 @@ pub(crate) struct Flow<S = SessionId> {
     /// The number of a change up to which nothing that the
     /// flow rests on has changed since it was made.
     pub(crate) as_of: u64,
-    /// When the previous hop was last told the label: the last bits of Unix milliseconds,
-    /// which take less room; never: 0.
-    pub(crate) label_told_ms: u32,
+    /// Where changes are noted that end it.
+    pub(crate) grounds: Grounds,
+    /// When the previous hop was last told the label, or never.
+    pub(crate) label_told: Told,
     /// The longest datagram the next hop takes.
     pub(crate) max_datagram_len: u16,
     pub(crate) ready: Ready,
@@ -81,33 +85,49 @@ pub(crate) enum Ready {
 }
 
 /// What the table notes of a flow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Marks {
-    /// Where changes are noted that end it.
-    buckets: Buckets,
     tag: u8,
-    /// Since `eviction` last asked.
-    used: bool,
-    /// Since [`Flows::visit_active`] last came by.
-    active: bool,
+    /// A bit for each of those who ask whether it was used since they last did.
+    used: u8,
     /// A bit for each other worker that has a copy.
     copies: u8,
 }
 
-/// What of a flow is seldom needed.
-#[derive(Debug, Clone, Copy)]
-struct Rest {
-    /// Of the buckets of its marks.
-    parts: Parts,
-    /// When its chain last went ahead, so that a burst of PDUs sends
-    /// it once: the last bits of Unix milliseconds.
-    chain_ahead_ms: u32,
+/// When something was told: the last bits of Unix time in units of some milliseconds, which take
+/// little room. What was told nine minutes ago looks as if it was told just now, for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Told(u16);
+
+impl Told {
+    pub(crate) const NEVER: Self = Self(0);
+
+    #[inline]
+    pub(crate) fn at(now: Now) -> Self {
+        Self((now.unix_ms / TOLD_UNIT_MS) as u16)
+    }
+
+    /// Whether less than so many milliseconds ago. A clock that is set counts as a long time.
+    #[inline]
+    pub(crate) fn is_within(self, ago_ms: u16, now: Now) -> bool {
+        let since = Self::at(now).0.wrapping_sub(self.0);
+        since.min(since.wrapping_neg()) < ago_ms / TOLD_UNIT_MS as u16
+    }
 }
 
 /// Source and destination, as they stand in a PDU: one line of the cache.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Names([u8; 64]);
+
+/// A flow and its names, side by side: two lines of the cache, and one address to translate, which
+/// takes longer than to read a line.
+#[derive(Clone, Copy)]
+#[repr(align(128))]
+struct Held<S> {
+    flow: Flow<S>,
+    names: Names,
+}
 
 /// What is known of the label that a next hop gives a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +146,7 @@ pub(crate) enum NextLabel {
 pub(crate) enum Sought {
     Label(Label),
     /// A hash of names.
-    Hash(u64),
+    Hash(u32),
     Nothing,
 }
 
@@ -138,9 +158,12 @@ impl Place {
     pub(crate) const NOWHERE: Self = Self(u32::MAX);
 }
 
-impl Default for Marks {
-    fn default() -> Self {
-        Self { buckets: Buckets::NONE, tag: 0, used: false, active: false, copies: 0 }
+impl Marks {
+    /// Whether it was used since this was asked last, by who has this bit.
+    fn take_used(&mut self, bit: u8) -> bool {
+        let was_used = self.used & bit != 0;
+        self.used &= !bit;
+        was_used
     }
 }
 
@@ -150,23 +173,15 @@ impl<S: Copy + Eq> Flow<S> {
     pub(crate) fn is_current(&self, session: S, now: Moment) -> bool {
         self.ingress == session && now < self.until
     }
-
-    /// Whether the previous hop was told the label less than `ago` ms ago.
-    /// A clock that is set counts as a long time.
-    #[inline]
-    pub(crate) fn was_told_within(&self, ago: u32, now: Now) -> bool {
-        let since = (now.unix_ms as u32).wrapping_sub(self.label_told_ms);
-        since.min(since.wrapping_neg()) < ago
-    }
 }
 
 impl<S: Copy + Eq + Hash> Flows<S> {
-    /// Lists may have twice the room they need; an index is at least 7/16
-    /// full, with a byte of its own for each place.
+    /// Lists may have twice the room they need; the index of labels is at least 7/16 full, with a
+    /// byte of its own for each place.
     #[cfg(test)]
     pub(crate) const MAX_BYTES_A_FLOW: usize = 2
-        * (size_of::<Flow<S>>() + size_of::<Names>() + size_of::<Rest>() + Eviction::BYTES_A_PLACE)
-        + (size_of::<u32>() + 1) * 16 / 7
+        * (size_of::<Held<S>>() + size_of::<u32>() + Eviction::BYTES_A_PLACE)
+        + Index::MAX_BYTES_A_PLACE
         + (size_of::<((S, Label), u32)>() + 1) * 16 / 7;
 
     /// A table of at most `bound` flows.
@@ -175,9 +190,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let bound = bound.clamp(1, MAX_PLACES);
         Self {
             places: Vec::new(),
-            names: Vec::new(),
-            rest: Vec::new(),
-            by_names: HashTable::new(),
+            chains_ahead_ms: Vec::new(),
+            by_names: Index::new(),
             by_next_label: HashMap::with_hasher(hasher.clone()),
             eviction: Eviction::new(bound),
             visited: 0,
@@ -201,14 +215,14 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     ) -> impl Iterator<Item = (&'a Flow<S>, &'a [u8; 64], bool)> {
         let places = self.made.iter().take(count).map(|index| *index as usize);
         places.map(move |index| {
-            let flow = &self.places[index];
-            let stands = seen.changes.are_older(&self.grounds(index), flow.as_of);
-            (flow, &self.names[index].0, stands)
+            let Held { flow, names } = &self.places[index];
+            let stands = seen.changes.are_older(&flow.grounds, flow.as_of);
+            (flow, &names.0, stands)
         })
     }
 
     /// The flow of these names, if it stands, and marks it as used. `likely` is where
-    /// [`Flows::touch`] found that it may be.
+    /// [`Flows::find`] found that it may be.
     #[inline]
     pub(crate) fn by_names(
         &mut self,
@@ -216,14 +230,13 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         likely: Place,
         seen: Seen<'_>,
     ) -> Option<&Flow<S>> {
-        let index = match self.names.get(likely.0 as usize) {
-            Some(its) if its.0 == *names => likely.0 as usize,
+        let index = match self.places.get(likely.0 as usize) {
+            Some(its) if its.names.0 == *names => likely.0 as usize,
             _ => self.index_of(names)? as usize,
         };
-        let flow = &mut self.places[index];
-        (flow.marks.used, flow.marks.active) = (true, true);
-        let stands = flow.as_of == seen.latest
-            || seen.confirms(&flow.marks.buckets, || self.rest[index].parts, &mut flow.as_of);
+        let flow = &mut self.places[index].flow;
+        flow.marks.used = USED;
+        let stands = flow.as_of == seen.latest || seen.confirms(&flow.grounds, &mut flow.as_of);
         stands.then_some(flow)
     }
 
@@ -234,107 +247,102 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         self.places.len() > NEAR_PLACES
     }
 
-    /// What [`Flows::touch`] is to look for.
+    /// What [`Flows::find`] is to look for. Asks for the memory that says where it is.
     #[inline]
-    pub(crate) fn sought(&self, frame: &Frame<'_>) -> Sought {
+    pub(crate) fn seek(&self, frame: &Frame<'_>) -> Sought {
         match frame {
             Frame::Labelled(pdu) => Sought::Label(pdu.label()),
-            Frame::Full(pdu) => Sought::Hash(hash_of(&self.hasher, pdu.names())),
+            Frame::Full(pdu) => {
+                let hash = hash_of(&self.hasher, pdu.names());
+                self.by_names.read_ahead(hash);
+                Sought::Hash(hash)
+            }
         }
     }
 
-    /// Reads what the flows stand in that are looked up next, and says where those
-    /// that go by names are likely to be. Nothing here waits for what was read
-    /// before, so that many reads are under way at once.
-    pub(crate) fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
-        for (sought, place) in all_sought.iter().zip(&mut *likely) {
-            if let Sought::Hash(hash) = *sought {
+    /// Where a flow that goes by names is likely to be. Asks for the memory of any.
+    #[inline]
+    pub(crate) fn find(&self, sought: Sought) -> Place {
+        match sought {
+            Sought::Label(label) => {
+                self.places.get(place_of(label)).iter().for_each(|held| read_ahead(&held.flow));
+                Place::NOWHERE
+            }
+            Sought::Hash(hash) => {
                 // Whatever has the bits of the hash that the index keeps: to ask whether it is the
                 // one is to wait for its names.
-                let index = self.by_names.find(hash, |_| true);
-                *place = index.map_or(Place::NOWHERE, |index| Place(*index));
+                let place = self.by_names.find(hash, |_| true).unwrap_or(Place::NOWHERE.0);
+                self.places.get(place as usize).iter().for_each(|held| read_ahead(*held));
+                Place(place)
             }
+            Sought::Nothing => Place::NOWHERE,
         }
-        let index_of = |(sought, place): (&Sought, &Place)| match *sought {
-            Sought::Label(label) => place_of(label),
-            Sought::Hash(_) => place.0 as usize,
-            Sought::Nothing => Place::NOWHERE.0 as usize,
-        };
-        let mut read = 0;
-        for (sought, place) in all_sought.iter().zip(&*likely) {
-            let index = index_of((sought, place));
-            let names = self.names.get(index).filter(|_| matches!(sought, Sought::Hash(_)));
-            read ^= self.places.get(index).map_or(0, |flow| flow.as_of);
-            read ^= names.map_or(0, |names| u64::from(names.0[0]));
-        }
-        std::hint::black_box(read);
     }
 
     /// The flow of these names, without marking it as used.
     pub(crate) fn peek(&self, names: &[u8; 64]) -> Option<&Flow<S>> {
-        Some(&self.places[self.index_of(names)? as usize])
+        Some(&self.places[self.index_of(names)? as usize].flow)
     }
 
     /// The flow that we gave this label, if it stands, and marks it as used.
     #[inline]
     pub(crate) fn by_label(&mut self, wanted: Label, seen: Seen<'_>) -> Option<&Flow<S>> {
         let index = wanted.0 & PLACE_MASK;
-        let flow = self.places.get_mut(index as usize)?;
+        let flow = &mut self.places.get_mut(index as usize)?.flow;
         if label(index, flow.marks.tag) != wanted {
             return None;
         }
-        (flow.marks.used, flow.marks.active) = (true, true);
-        let parts = || self.rest[index as usize].parts;
-        let stands =
-            flow.as_of == seen.latest || seen.confirms(&flow.marks.buckets, parts, &mut flow.as_of);
+        flow.marks.used = USED;
+        let stands = flow.as_of == seen.latest || seen.confirms(&flow.grounds, &mut flow.as_of);
         stands.then_some(flow)
     }
 
     /// Marks the flow that we gave this label as used, by another worker.
     pub(crate) fn mark_used(&mut self, wanted: Label) {
         let index = wanted.0 & PLACE_MASK;
-        if let Some(flow) = self.places.get_mut(index as usize)
+        if let Some(Held { flow, .. }) = self.places.get_mut(index as usize)
             && label(index, flow.marks.tag) == wanted
         {
-            (flow.marks.used, flow.marks.active) = (true, true);
+            flow.marks.used = USED;
         }
     }
 
     /// The names of the flow that we gave this label, if it comes in on `session`.
     pub(crate) fn names_of(&self, wanted: Label, session: S) -> Option<&[u8; 64]> {
         let index = wanted.0 & PLACE_MASK;
-        let flow = self.places.get(index as usize)?;
+        let Held { flow, names } = self.places.get(index as usize)?;
         let is_it = label(index, flow.marks.tag) == wanted && flow.ingress == session;
-        is_it.then(|| &self.names[index as usize].0)
+        is_it.then_some(&names.0)
     }
 
     /// The names of the flow that we gave this label, whichever session it comes in on.
     pub(crate) fn names_of_label(&self, wanted: Label) -> Option<&[u8; 64]> {
         let index = wanted.0 & PLACE_MASK;
-        let flow = self.places.get(index as usize)?;
-        (label(index, flow.marks.tag) == wanted).then(|| &self.names[index as usize].0)
+        let Held { flow, names } = self.places.get(index as usize)?;
+        (label(index, flow.marks.tag) == wanted).then_some(&names.0)
     }
 
     /// Remembers a flow. It keeps its place and its label, unless
     /// it comes in on another session than before.
-    pub(crate) fn insert(&mut self, flow: Flow<S>, grounds: Grounds, names: &[u8; 64]) -> Label {
+    pub(crate) fn insert(&mut self, flow: Flow<S>, names: &[u8; 64]) -> Label {
         let known = self.index_of(names);
         let index = known.unwrap_or_else(|| self.place_for(&flow, names));
         self.recall(index);
-        self.rest[index as usize].parts = grounds.parts;
-        let place = &mut self.places[index as usize];
+        let place = &mut self.places[index as usize].flow;
         let before = *place;
-        *place = Flow { marks: Marks { buckets: grounds.buckets, ..before.marks }, ..flow };
+        *place = Flow { marks: before.marks, ..flow };
         let marks = &mut place.marks;
         if before.ingress != flow.ingress {
             marks.tag = marks.tag.wrapping_add(1);
         }
         // What is new counts as used from its next PDU on.
-        marks.used |= known.is_some();
+        if known.is_some() {
+            marks.used |= SINCE_EVICTION;
+        }
         let label = label(index, marks.tag);
         if before.next != flow.next || flow.next_label == NextLabel::None {
             self.forget_next_label(index, &before);
-            self.places[index as usize].next_label = NextLabel::None;
+            self.places[index as usize].flow.next_label = NextLabel::None;
         }
         label
     }
@@ -343,11 +351,11 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     /// within `interval_ms`; noted as gone now, if so.
     pub(crate) fn may_send_ahead(&mut self, names: &[u8; 64], interval_ms: u32, now: Now) -> bool {
         let Some(index) = self.index_of(names) else { return true };
-        let rest = &mut self.rest[index as usize];
+        let chain_ahead_ms = &mut self.chains_ahead_ms[index as usize];
         let now_ms = now.unix_ms as u32;
-        let may = now_ms.wrapping_sub(rest.chain_ahead_ms) >= interval_ms;
+        let may = now_ms.wrapping_sub(*chain_ahead_ms) >= interval_ms;
         if may {
-            rest.chain_ahead_ms = now_ms;
+            *chain_ahead_ms = now_ms;
         }
         may
     }
@@ -356,20 +364,20 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     pub(crate) fn end_acceptance(&mut self, names: &[u8; 64]) {
         if let Some(index) = self.index_of(names) {
             self.recall(index);
-            self.places[index as usize].ready = Ready::No;
+            self.places[index as usize].flow.ready = Ready::No;
         }
     }
 
     /// Notes the label that the next hop gave. Whether there is such a flow with that next hop.
     pub(crate) fn set_next_label(&mut self, names: &[u8; 64], next: S, label: Label) -> bool {
         let Some(index) = self.index_of(names) else { return false };
-        let before = self.places[index as usize];
+        let before = self.places[index as usize].flow;
         if before.next != next {
             return false;
         }
         self.recall(index);
         self.forget_next_label(index, &before);
-        self.places[index as usize].next_label = NextLabel::Given(label);
+        self.places[index as usize].flow.next_label = NextLabel::Given(label);
         self.by_next_label.insert((next, label), index);
         true
     }
@@ -379,9 +387,9 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     pub(crate) fn lapse_next_label(&mut self, next: S, label: Label) -> Option<(S, &[u8; 64])> {
         let index = *self.by_next_label.get(&(next, label))? as usize;
         self.recall(index as u32);
-        let flow = &mut self.places[index];
+        let Held { flow, names } = &mut self.places[index];
         flow.next_label = NextLabel::Lapsed(label);
-        Some((flow.ingress, &self.names[index].0))
+        Some((flow.ingress, &names.0))
     }
 
     /// Visits those that were used since they were last visited, among the
@@ -390,9 +398,9 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let mut visits = 0;
         for _ in 0..MAX_PASSED.min(self.places.len()) {
             self.visited = (self.visited + 1) % self.places.len();
-            let place = &mut self.places[self.visited];
-            if std::mem::take(&mut place.marks.active) {
-                visit(place, &self.names[self.visited].0);
+            let Held { flow, names } = &mut self.places[self.visited];
+            if flow.marks.take_used(SINCE_VISIT) {
+                visit(flow, &names.0);
                 visits += 1;
                 if visits == most {
                     return;
@@ -403,20 +411,15 @@ impl<S: Copy + Eq + Hash> Flows<S> {
 
     /// The flow that we gave this label, and what it rests on, for worker `worker` to have a copy:
     /// it is told when the flow changes.
-    pub(crate) fn lend(&mut self, wanted: Label, worker: usize) -> Option<(Flow<S>, Grounds)> {
+    pub(crate) fn lend(&mut self, wanted: Label, worker: usize) -> Option<Flow<S>> {
         let index = place_of(wanted);
-        let flow = self.places.get_mut(index)?;
+        let flow = &mut self.places.get_mut(index)?.flow;
         if label(index as u32, flow.marks.tag) != wanted {
             return None;
         }
         flow.marks.copies |= 1 << worker;
         let flow = *flow;
-        Some((flow, self.grounds(index)))
-    }
-
-    /// All that the flow at this place rests on.
-    fn grounds(&self, index: usize) -> Grounds {
-        Grounds { buckets: self.places[index].marks.buckets, parts: self.rest[index].parts }
+        Some(flow)
     }
 
     /// Copies that are to be forgotten: the label, and a bit for each worker that has one.
@@ -426,58 +429,55 @@ impl<S: Copy + Eq + Hash> Flows<S> {
 
     /// The flow changes: who has a copy has to forget it.
     fn recall(&mut self, index: u32) {
-        let marks = &mut self.places[index as usize].marks;
+        let marks = &mut self.places[index as usize].flow.marks;
         let copies = std::mem::take(&mut marks.copies);
         if copies != 0 {
             self.outdated.push((label(index, marks.tag), copies));
         }
     }
 
+    #[inline]
     fn index_of(&self, names: &[u8; 64]) -> Option<u32> {
         let hash = hash_of(&self.hasher, names);
-        self.by_names.find(hash, |&index| self.names[index as usize].0 == *names).copied()
+        self.by_names.find(hash, |index| self.places[index as usize].names.0 == *names)
     }
 
     /// A place for a new flow, entered under its names.
     fn place_for(&mut self, flow: &Flow<S>, names: &[u8; 64]) -> u32 {
         let index = if self.places.len() < self.bound {
             let marks = Marks { tag: 1, ..Marks::default() };
-            self.places.push(Flow { marks, ..*flow });
-            self.names.push(Names(*names));
-            self.rest.push(Rest { parts: Parts::NONE, chain_ahead_ms: 0 });
+            self.places.push(Held { flow: Flow { marks, ..*flow }, names: Names(*names) });
+            self.chains_ahead_ms.push(0);
             let places = &mut self.places;
-            self.eviction.push(|index| std::mem::take(&mut places[index as usize].marks.used));
+            self.eviction.push(|index| places[index as usize].flow.marks.take_used(SINCE_EVICTION));
             (self.places.len() - 1) as u32
         } else {
             let index = self.evict();
             self.recall(index);
             let place = &mut self.places[index as usize];
-            let tag = place.marks.tag.wrapping_add(1);
-            *place = Flow { marks: Marks { tag, ..Marks::default() }, ..*flow };
-            self.names[index as usize] = Names(*names);
-            self.rest[index as usize].chain_ahead_ms = 0;
+            let tag = place.flow.marks.tag.wrapping_add(1);
+            let flow = Flow { marks: Marks { tag, ..Marks::default() }, ..*flow };
+            *place = Held { flow, names: Names(*names) };
+            self.chains_ahead_ms[index as usize] = 0;
             index
         };
         self.made.retain(|other| *other != index);
         self.made.push_front(index);
         self.made.truncate(LISTED);
         let hash = hash_of(&self.hasher, names);
-        let (all, hasher) = (&self.names, &self.hasher);
-        self.by_names.insert_unique(hash, index, |&other| hash_of(hasher, &all[other as usize].0));
+        self.by_names.insert(hash, index);
         index
     }
 
     /// Forgets the flow that has to go, for another to have its place.
     fn evict(&mut self) -> u32 {
         let places = &mut self.places;
-        let used = |index: u32| std::mem::take(&mut places[index as usize].marks.used);
+        let used = |index: u32| places[index as usize].flow.marks.take_used(SINCE_EVICTION);
         let index = self.eviction.evict(used);
         self.eviction.enter_again(index);
-        let hash = hash_of(&self.hasher, &self.names[index as usize].0);
-        if let Ok(entry) = self.by_names.find_entry(hash, |&other| other == index) {
-            entry.remove();
-        }
-        let former = self.places[index as usize];
+        let hash = hash_of(&self.hasher, &self.places[index as usize].names.0);
+        self.by_names.remove(hash, index);
+        let former = self.places[index as usize].flow;
         self.forget_next_label(index, &former);
         index
     }
@@ -503,12 +503,12 @@ fn label(index: u32, tag: u8) -> Label {
 
 /// The hash of a flow's names, in words as that of one [`Name`].
 #[inline]
-fn hash_of(hasher: &RandomState, names: &[u8; 64]) -> u64 {
+fn hash_of(hasher: &RandomState, names: &[u8; 64]) -> u32 {
     let mut state = hasher.build_hasher();
     for word in names.as_chunks::<16>().0 {
         state.write_u128(u128::from_ne_bytes(*word));
     }
-    state.finish()
+    state.finish() as u32
 }
 
 /// The key of the flow from `source` to `destination`: the names as they stand in its PDUs.
@@ -528,7 +528,14 @@ pub(crate) fn split_names(names: &[u8; 64]) -> (Name, Name) {
 }
 
 /// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
-pub(crate) const TELL_LABEL_AGAIN_MS: u32 = 500;
+pub(crate) const TELL_LABEL_AGAIN_MS: u16 = 500;
+const TOLD_UNIT_MS: u64 = 8;
+/// A flow that was just used, to all who ask.
+const USED: u8 = SINCE_EVICTION | SINCE_VISIT;
+/// For `eviction`.
+const SINCE_EVICTION: u8 = 1;
+/// For [`Flows::visit_active`].
+const SINCE_VISIT: u8 = 2;
 /// What a PDU in full form takes more than one with a label.
 pub(crate) const NAMES_TAKE: usize = PduHeader::LEN - LabelledHeader::LEN;
 const PLACE_BITS: u32 = 24;
@@ -554,7 +561,8 @@ mod tests {
             next_label: NextLabel::None,
             until: Moment::START,
             as_of: 0,
-            label_told_ms: 0,
+            grounds: Grounds::NONE,
+            label_told: Told::NEVER,
             max_datagram_len: 1452,
             ready: Ready::Open,
             marks: Marks::default(),
@@ -569,7 +577,7 @@ mod tests {
     }
 
     fn insert(flows: &mut Flows<u32>, (flow, names): (Flow<u32>, [u8; 64])) -> Label {
-        flows.insert(flow, Grounds::NONE, &names)
+        flows.insert(flow, &names)
     }
 
     fn names(flows: &Flows<u32>, label: Label, session: u32) -> Option<[u8; 64]> {
@@ -578,14 +586,16 @@ mod tests {
 
     #[test]
     fn a_label_was_told_lately_also_where_the_bits_of_its_time_go_round() {
-        let told = Flow { label_told_ms: u32::MAX - 100, ..flow(1, 1).0 };
         #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
         let instant = std::time::Instant::now();
-        let told_ms = 7 << 32 | u64::from(u32::MAX - 100);
-        let is_told = |unix_ms| told.was_told_within(TELL_LABEL_AGAIN_MS, Now { instant, unix_ms });
-        assert!([told_ms, told_ms + 300, told_ms + 499].into_iter().all(is_told));
-        let hour = 3_600_000;
-        assert!(![told_ms + 500, told_ms + hour, told_ms - hour].into_iter().any(is_told));
+        let at = |unix_ms| Now { instant, unix_ms };
+        let round_ms = TOLD_UNIT_MS << 16;
+        for told_ms in [7 * round_ms - 100, 7 * round_ms + 1000] {
+            let told = Told::at(at(told_ms));
+            let is_told = |unix_ms| told.is_within(TELL_LABEL_AGAIN_MS, at(unix_ms));
+            assert!([told_ms, told_ms + 300, told_ms + 480].into_iter().all(is_told));
+            assert!(![told_ms + 508, told_ms + 60_000, told_ms - 60_000].into_iter().any(is_told));
+        }
     }
 
     #[test]
@@ -606,7 +616,7 @@ mod tests {
                     }
                 }
                 let (new, its_names) = flow(stranger, session);
-                let label = flows.insert(new, Grounds::NONE, &its_names);
+                let label = flows.insert(new, &its_names);
                 assert!(flows.fill().used <= 100);
                 assert_eq!(names(&flows, label, session), Some(its_names));
                 if let Some(former) = former.replace(label) {
@@ -656,7 +666,7 @@ mod tests {
         let (session, elsewhere) = (1, 2);
         let mut flows = Flows::new(4);
         let (one, names) = flow(1, session);
-        flows.insert(one, Grounds::NONE, &names);
+        flows.insert(one, &names);
         assert!(!flows.set_next_label(&names, elsewhere, Label(5)));
         assert!(flows.set_next_label(&names, session, Label(5)));
         let next_label = |flows: &mut Flows<u32>| {
@@ -672,7 +682,7 @@ mod tests {
         assert!(flows.lapse_next_label(session, Label(5)).is_none());
         // A new next hop knows nothing of the old one's label.
         let moved = Flow { next: elsewhere, next_label: NextLabel::Given(Label(6)), ..one };
-        flows.insert(moved, Grounds::NONE, &names);
+        flows.insert(moved, &names);
         assert_eq!(next_label(&mut flows), NextLabel::None);
         assert!(flows.lapse_next_label(session, Label(6)).is_none());
         assert!(flows.by_next_label.is_empty());
@@ -685,11 +695,10 @@ mod tests {
         assert!(flows.is_far());
         let numbers: Vec<u32> = (0..10_000).collect();
         let hash = |number: &u32| Sought::Hash(hash_of(&flows.hasher, &flow(*number, 1).1));
-        let sought: Vec<Sought> = numbers.iter().map(hash).collect();
-        let mut likely = vec![Place::NOWHERE; sought.len()];
-        flows.touch(&sought, &mut likely);
-        let by_label: Vec<_> = labels.iter().map(|label| Sought::Label(*label)).collect();
-        flows.touch(&by_label, &mut [Place::NOWHERE; 5000]);
+        let mut likely: Vec<_> = numbers.iter().map(|number| flows.find(hash(number))).collect();
+        for sought in labels.iter().map(|label| Sought::Label(*label)).chain([Sought::Nothing]) {
+            assert_eq!(flows.find(sought).0, Place::NOWHERE.0);
+        }
         let found = (0..5000).filter(|number| likely[*number].0 as usize == *number).count();
         assert!(found > 4500, "{found}");
         likely.extend([Place(4999), Place(5000), Place::NOWHERE]);
@@ -706,6 +715,6 @@ mod tests {
     #[test]
     fn a_flow_is_one_cache_line_and_few_bytes_more() {
         assert_eq!(size_of::<Flow>(), 64);
-        assert_eq!(Flows::<SessionId>::MAX_BYTES_A_FLOW, 2 * 152 + 49, "as decision 0139 says");
+        assert_eq!(Flows::<SessionId>::MAX_BYTES_A_FLOW, 2 * 144 + 57, "as decision 0140 says");
     }
 }

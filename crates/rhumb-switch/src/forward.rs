@@ -169,12 +169,13 @@ impl Worker for Switch {
     }
 
     #[inline]
-    fn sought(&self, frame: &Frame<'_>) -> Sought {
-        self.plane.flows().sought(frame)
+    fn seek(&self, frame: &Frame<'_>) -> Sought {
+        self.plane.flows().seek(frame)
     }
 
-    fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
-        self.plane.flows().touch(all_sought, likely);
+    #[inline]
+    fn find(&self, sought: Sought) -> Place {
+        self.plane.flows().find(sought)
     }
 
     #[inline(always)] // As handle_opened.

@@ -26,7 +26,7 @@
 //!
 //! | part | files | what it holds |
 //! |---|---|---|
-//! | plane | `plane`, `flows`, `workers`, `counters`, `event` | sessions, flows, the other workers; what is sent, told and counted |
+//! | plane | `plane`, `flows`, `index`, `workers`, `counters`, `event` | sessions, flows, the other workers; what is sent, told and counted |
 //! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets`, `limits` | who may carry for whom, how peers are treated, what they may cost us and what their domains leave them |
 //! | peering | `peering`, `upstreams`, `reach`, `nearest` | sessions that this router begins, where to it may, and which of several is the nearest |
 //! | publishing | `publishing`, `standing_by` | what this router says, and has RIBs keep |
@@ -76,6 +76,7 @@ mod group_removals;
 mod groups;
 mod hand_over;
 mod heads;
+mod index;
 mod job;
 mod jobs;
 mod joining;

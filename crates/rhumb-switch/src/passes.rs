@@ -60,11 +60,11 @@ pub(crate) trait Worker {
     /// Whether look-ups wait for memory, so that reading ahead pays.
     fn is_far(&self) -> bool;
 
-    /// What is looked up for a PDU.
-    fn sought(&self, frame: &Frame<'_>) -> Sought;
+    /// What is looked up for a PDU. Asks for the memory that says where it is.
+    fn seek(&self, frame: &Frame<'_>) -> Sought;
 
-    /// Reads ahead what is sought, and says where it is likely to be.
-    fn touch(&self, all_sought: &[Sought], likely: &mut [Place]);
+    /// Where what is sought is likely to be. Asks for the memory there.
+    fn find(&self, sought: Sought) -> Place;
 
     /// Second pass: readies an opened PDU for its next hop, which is returned.
     fn look_up(
@@ -347,7 +347,10 @@ fn seal_in_bundles<W: Worker>(
     slots.filter(|slot| plan.is_member(slot - base)).for_each(|slot| batch.drop_datagram(slot));
 }
 
-/// Has what the flows of these PDUs stand in read ahead.
+/// Reads ahead what the flows of these PDUs stand in: all that says where a flow is, then all
+/// flows. Asked for at once they are waited for together; between other work it takes longer, since
+/// it is their addresses that take time to translate.
+#[inline]
 fn read_ahead<'a, W: Worker>(
     worker: &W,
     pdus: impl Iterator<Item = Option<&'a [u8]>>,
@@ -356,10 +359,12 @@ fn read_ahead<'a, W: Worker>(
     let mut all_sought = [Sought::Nothing; GROUP];
     for (pdu, sought) in pdus.zip(&mut all_sought) {
         if let Some(Ok(frame)) = pdu.map(Frame::parse) {
-            *sought = worker.sought(&frame);
+            *sought = worker.seek(&frame);
         }
     }
-    worker.touch(&all_sought, likely);
+    for (sought, likely) in all_sought.iter().zip(likely) {
+        *likely = worker.find(*sought);
+    }
 }
 
 /// Whether a PDU with a label goes on by its flow, if that stands.

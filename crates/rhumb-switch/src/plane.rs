@@ -203,7 +203,7 @@ impl Plane {
         let current = flow.is_current(session, seen.at);
         // Whoever goes on sending names is told the label
         // again from time to time, by the slow path.
-        let told = flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
+        let told = flow.label_told.is_within(TELL_LABEL_AGAIN_MS, now);
         let ready = flow.ready == Ready::Open;
         (current && ready && told && len <= usize::from(flow.max_datagram_len)).then_some(flow.next)
     }
@@ -316,7 +316,7 @@ impl Plane {
 
     /// Gives a worker a copy of a flow that it was asked to forward.
     pub(crate) fn lend_flow(&mut self, worker: usize, label: Label, next_label: Label) {
-        let Some((flow, grounds)) = self.flows.lend(label, worker) else { return };
+        let Some(flow) = self.flows.lend(label, worker) else { return };
         let copy = FlowCopy {
             label,
             ingress: flow.ingress,
@@ -325,7 +325,7 @@ impl Plane {
             until: flow.until,
             max_datagram_len: flow.max_datagram_len,
             as_of: flow.as_of,
-            grounds,
+            grounds: flow.grounds,
         };
         self.order(worker, Told::Flow(copy));
     }

@@ -16,7 +16,7 @@ use rhumb_wire::{Pdu, PduHeader};
 
 use crate::budgets::Cost;
 use crate::changes::Grounds;
-use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS};
+use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, Told};
 use crate::grants::Grant;
 use crate::groups::{Group, Way};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
@@ -89,14 +89,14 @@ impl Switch {
     ) {
         let known = self.plane.flows().peek(pdu.names());
         let told = known.is_some_and(|flow| {
-            flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now)
+            flow.ingress == from && flow.label_told.is_within(TELL_LABEL_AGAIN_MS, now)
         });
         if told && known.is_some_and(|flow| flow.ready == Ready::Several && flow.as_of == as_of) {
             return;
         }
-        let label_told_ms = match told {
-            true => known.map_or(0, |flow| flow.label_told_ms),
-            false => now.unix_ms as u32,
+        let label_told = match told {
+            true => known.map_or(Told::NEVER, |flow| flow.label_told),
+            false => Told::at(now),
         };
         let mut grounds = Grounds::on(self.routes.seen().changes.of(&pdu.destination()));
         self.rest_on(&grant.chain, &mut grounds);
@@ -106,12 +106,13 @@ impl Switch {
             next_label: NextLabel::None,
             until: self.routes.clock().moment(until),
             as_of,
-            label_told_ms,
+            grounds,
+            label_told,
             max_datagram_len: 0,
             ready: Ready::Several,
             marks: Marks::default(),
         };
-        let label = self.plane.flows_mut().insert(flow, grounds, pdu.names());
+        let label = self.plane.flows_mut().insert(flow, pdu.names());
         if !told {
             self.tell_label(from, pdu, label, now);
         }
