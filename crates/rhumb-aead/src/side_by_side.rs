@@ -125,9 +125,7 @@ impl Tables {
     pub(crate) fn read_ahead(&self, len: usize) {
         let blocks = (len / BLOCK + 2).min(POWERS);
         let first = (POWERS - blocks) * BLOCK / LINE;
-        for line in first..size_of::<Self>().div_ceil(LINE) {
-            prefetch(std::ptr::from_ref(self).cast::<u8>().wrapping_add(line * LINE));
-        }
+        read_ahead_from(self, first);
     }
 
     /// The keys of all rounds but the last, without what is added before the first round; and that
@@ -157,7 +155,13 @@ impl Tables {
 /// Asks for the lines of memory that something stands in.
 #[inline]
 pub(crate) fn read_ahead<T>(what: &T) {
-    for line in 0..size_of::<T>().div_ceil(LINE) {
+    read_ahead_from(what, 0);
+}
+
+/// The same of those from one on.
+#[inline]
+fn read_ahead_from<T>(what: &T, first: usize) {
+    for line in first..size_of::<T>().div_ceil(LINE) {
         prefetch(std::ptr::from_ref(what).cast::<u8>().wrapping_add(line * LINE));
     }
 }

@@ -28,7 +28,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey}
 use crate::answer::CHAIN_AHEAD_TAG;
 use crate::budgets::Cost;
 use crate::changes::Grounds;
-use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, Told, split_names};
+use crate::flows::{Flow, LabelTold, Marks, NextLabel, Ready, split_names};
 use crate::grants::{Acceptance, Grant};
 use crate::groups::Group;
 use crate::job::{HeldPdu, Task};
@@ -483,10 +483,7 @@ impl Switch {
         if known.is_some_and(|flow| flow.ingress == from && flow.as_of != as_of) {
             self.plane.counters_mut().flows_looked_into_again += 1;
         }
-        let told_it = |flow: &Flow| {
-            flow.ingress == from && flow.label_told.is_within(TELL_LABEL_AGAIN_MS, now)
-        };
-        let tell = !known.is_some_and(|flow| told_it(&flow));
+        let told = known.and_then(|flow| flow.told_lately(from, now));
         let until = grant.until.min(next.until).min(accepted_until.unwrap_or(next.until));
         let flow = Flow {
             ingress: from,
@@ -497,10 +494,7 @@ impl Switch {
             until: self.routes.clock().moment(until),
             as_of,
             grounds,
-            label_told: match tell {
-                true => Told::at(now),
-                false => known.map_or(Told::NEVER, |flow| flow.label_told),
-            },
+            label_told: told.unwrap_or(LabelTold::at(now)),
             max_datagram_len,
             ready: match accepted_until {
                 None => Ready::No,
@@ -511,7 +505,7 @@ impl Switch {
             marks: Marks::default(),
         };
         let label = self.plane.flows_mut().insert(flow, pdu.names());
-        if tell {
+        if told.is_none() {
             self.tell_label(from, pdu, label, now);
         }
         let max_data_len =

@@ -164,9 +164,14 @@ impl Changes {
 }
 
 impl Seen<'_> {
-    /// Whether a flow stands that is as of this number, which is then the latest.
+    /// Whether a flow on these grounds stands that is as of this number, which is then the latest.
+    #[inline]
+    pub(crate) fn stands(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
+        *as_of == self.latest || self.confirms(grounds, as_of)
+    }
+
     #[cold]
-    pub(crate) fn confirms(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
+    fn confirms(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
         let stands = self.changes.are_older(grounds, *as_of);
         if stands {
             *as_of = self.latest;

@@ -76,13 +76,6 @@ struct LentFlow {
     used: bool,
 }
 
-impl LentFlow {
-    #[cold]
-    fn is_confirmed(&mut self, seen: Seen<'_>) -> bool {
-        seen.confirms(&self.grounds, &mut self.as_of)
-    }
-}
-
 impl FastPath {
     pub(crate) fn new(
         worker: usize,
@@ -221,7 +214,7 @@ impl FastPath {
         let flow = self.flows.get_mut(place_of(pdu.label()))?.as_mut()?;
         let stands = flow.label == pdu.label()
             && flow.ingress == session
-            && (flow.as_of == seen.latest || flow.is_confirmed(seen))
+            && seen.stands(&flow.grounds, &mut flow.as_of)
             && seen.at < flow.until
             && fits(len, flow.max_datagram_len);
         flow.used |= stands;

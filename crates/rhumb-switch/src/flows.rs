@@ -60,8 +60,8 @@ pub(crate) struct Flow<S = SessionId> {
     pub(crate) as_of: u64,
     /// Where changes are noted that end it.
     pub(crate) grounds: Grounds,
-    /// When the previous hop was last told the label, or never.
-    pub(crate) label_told: Told,
+    /// When the previous hop was last told the label.
+    pub(crate) label_told: LabelTold,
     /// The longest datagram the next hop takes.
     pub(crate) max_datagram_len: u16,
     pub(crate) ready: Ready,
@@ -94,24 +94,22 @@ pub(crate) struct Marks {
     copies: u8,
 }
 
-/// When something was told: the last bits of Unix time in units of some milliseconds, which take
+/// When a label was told: the last bits of Unix time in units of some milliseconds, which take
 /// little room. What was told nine minutes ago looks as if it was told just now, for a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told(u16);
+pub(crate) struct LabelTold(u16);
 
-impl Told {
-    pub(crate) const NEVER: Self = Self(0);
-
+impl LabelTold {
     #[inline]
     pub(crate) fn at(now: Now) -> Self {
         Self((now.unix_ms / TOLD_UNIT_MS) as u16)
     }
 
-    /// Whether less than so many milliseconds ago. A clock that is set counts as a long time.
+    /// Whether less than [`TELL_LABEL_AGAIN_MS`] ago. A clock that is set counts as a long time.
     #[inline]
-    pub(crate) fn is_within(self, ago_ms: u16, now: Now) -> bool {
+    pub(crate) fn is_lately(self, now: Now) -> bool {
         let since = Self::at(now).0.wrapping_sub(self.0);
-        since.min(since.wrapping_neg()) < ago_ms / TOLD_UNIT_MS as u16
+        u64::from(since.min(since.wrapping_neg())) < TELL_LABEL_AGAIN_MS / TOLD_UNIT_MS
     }
 }
 
@@ -172,6 +170,12 @@ impl<S: Copy + Eq> Flow<S> {
     #[inline]
     pub(crate) fn is_current(&self, session: S, now: Moment) -> bool {
         self.ingress == session && now < self.until
+    }
+
+    /// When `session` was told the label, if that is the previous hop and was told it lately.
+    pub(crate) fn told_lately(&self, session: S, now: Now) -> Option<LabelTold> {
+        let told = self.ingress == session && self.label_told.is_lately(now);
+        told.then_some(self.label_told)
     }
 }
 
@@ -236,7 +240,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         };
         let flow = &mut self.places[index].flow;
         flow.marks.used = USED;
-        let stands = flow.as_of == seen.latest || seen.confirms(&flow.grounds, &mut flow.as_of);
+        let stands = seen.stands(&flow.grounds, &mut flow.as_of);
         stands.then_some(flow)
     }
 
@@ -293,7 +297,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             return None;
         }
         flow.marks.used = USED;
-        let stands = flow.as_of == seen.latest || seen.confirms(&flow.grounds, &mut flow.as_of);
+        let stands = seen.stands(&flow.grounds, &mut flow.as_of);
         stands.then_some(flow)
     }
 
@@ -528,7 +532,7 @@ pub(crate) fn split_names(names: &[u8; 64]) -> (Name, Name) {
 }
 
 /// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
-pub(crate) const TELL_LABEL_AGAIN_MS: u16 = 500;
+const TELL_LABEL_AGAIN_MS: u64 = 500;
 const TOLD_UNIT_MS: u64 = 8;
 /// A flow that was just used, to all who ask.
 const USED: u8 = SINCE_EVICTION | SINCE_VISIT;
@@ -562,7 +566,7 @@ mod tests {
             until: Moment::START,
             as_of: 0,
             grounds: Grounds::NONE,
-            label_told: Told::NEVER,
+            label_told: LabelTold(0),
             max_datagram_len: 1452,
             ready: Ready::Open,
             marks: Marks::default(),
@@ -591,8 +595,8 @@ mod tests {
         let at = |unix_ms| Now { instant, unix_ms };
         let round_ms = TOLD_UNIT_MS << 16;
         for told_ms in [7 * round_ms - 100, 7 * round_ms + 1000] {
-            let told = Told::at(at(told_ms));
-            let is_told = |unix_ms| told.is_within(TELL_LABEL_AGAIN_MS, at(unix_ms));
+            let told = LabelTold::at(at(told_ms));
+            let is_told = |unix_ms| told.is_lately(at(unix_ms));
             assert!([told_ms, told_ms + 300, told_ms + 480].into_iter().all(is_told));
             assert!(![told_ms + 508, told_ms + 60_000, told_ms - 60_000].into_iter().any(is_told));
         }

@@ -7,6 +7,8 @@
 //! What finds its bucket full goes to the next one that is not, and each bucket counts what went
 //! past it, so a look-up ends where nothing did. A hash is of a key of ours: strangers cannot aim
 //! at a bucket.
+//!
+//! INVARIANT: a bucket that something went past is full, and not all buckets are.
 
 use std::hint::select_unpredictable;
 
@@ -60,7 +62,6 @@ impl Index {
     #[cold]
     fn find_among_all(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let home = self.home(hash);
-        // Never around more than once, also where each bucket was passed.
         for number in (home..self.buckets.len()).chain(0..home) {
             let bucket = &self.buckets[number];
             let mut alike = bucket.all().filter(|(it, _)| *it == hash).map(|(_, place)| place);
@@ -232,6 +233,9 @@ mod tests {
                 index.insert(hash_of(place), place);
             }
             assert_eq!(index.used, known.len());
+            let is_full = |bucket: &Bucket| bucket.all().count() == PLACES;
+            assert!(index.buckets.iter().all(|it| !it.is_passed() || is_full(it)), "at {turn}");
+            assert!(!index.buckets.iter().all(is_full));
             if turn % 1000 == 0 || turn + 1 == turns {
                 for place in 0..places {
                     let found = index.find(hash_of(place), |it| it == place);

@@ -16,7 +16,7 @@ use crate::changes::Seen;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::event::Event;
-use crate::flows::{Flows, NextLabel, Place, Ready, TELL_LABEL_AGAIN_MS};
+use crate::flows::{Flows, NextLabel, Place, Ready};
 use crate::hand_over::{FlowCopy, Order, Report, Told};
 use crate::passes::{fits, goes_on};
 use crate::workers::Workers;
@@ -203,7 +203,7 @@ impl Plane {
         let current = flow.is_current(session, seen.at);
         // Whoever goes on sending names is told the label
         // again from time to time, by the slow path.
-        let told = flow.label_told.is_within(TELL_LABEL_AGAIN_MS, now);
+        let told = flow.label_told.is_lately(now);
         let ready = flow.ready == Ready::Open;
         (current && ready && told && len <= usize::from(flow.max_datagram_len)).then_some(flow.next)
     }

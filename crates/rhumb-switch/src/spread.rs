@@ -16,7 +16,7 @@ use rhumb_wire::{Pdu, PduHeader};
 
 use crate::budgets::Cost;
 use crate::changes::Grounds;
-use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, Told};
+use crate::flows::{Flow, LabelTold, Marks, NextLabel, Ready};
 use crate::grants::Grant;
 use crate::groups::{Group, Way};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
@@ -88,16 +88,12 @@ impl Switch {
         now: Now,
     ) {
         let known = self.plane.flows().peek(pdu.names());
-        let told = known.is_some_and(|flow| {
-            flow.ingress == from && flow.label_told.is_within(TELL_LABEL_AGAIN_MS, now)
-        });
-        if told && known.is_some_and(|flow| flow.ready == Ready::Several && flow.as_of == as_of) {
+        let told = known.and_then(|flow| flow.told_lately(from, now));
+        if told.is_some()
+            && known.is_some_and(|flow| flow.ready == Ready::Several && flow.as_of == as_of)
+        {
             return;
         }
-        let label_told = match told {
-            true => known.map_or(Told::NEVER, |flow| flow.label_told),
-            false => Told::at(now),
-        };
         let mut grounds = Grounds::on(self.routes.seen().changes.of(&pdu.destination()));
         self.rest_on(&grant.chain, &mut grounds);
         let flow = Flow {
@@ -107,13 +103,13 @@ impl Switch {
             until: self.routes.clock().moment(until),
             as_of,
             grounds,
-            label_told,
+            label_told: told.unwrap_or(LabelTold::at(now)),
             max_datagram_len: 0,
             ready: Ready::Several,
             marks: Marks::default(),
         };
         let label = self.plane.flows_mut().insert(flow, pdu.names());
-        if !told {
+        if told.is_none() {
             self.tell_label(from, pdu, label, now);
         }
     }
