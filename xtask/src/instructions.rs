@@ -84,7 +84,7 @@ fn collected_in(output: &str) -> Option<i64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// By the form in which PDUs travel. Measured: 520 with labels, 530 with names, of which 13 and 18
+/// By the form in which PDUs travel. Measured: 520 with labels, 527 with names, of which 13 and 18
 /// are for having aws-lc behind `rhumb-aead`, 43 and 47 for asking of each datagram whether it
 /// came on a stream or is a bundle, 83 and 80 for what is asked of a group before it is opened
 /// or sealed, which pays where our own cipher computes, as do 15 that no copy is waited for
