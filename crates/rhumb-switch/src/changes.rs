@@ -34,8 +34,9 @@ use crate::clock::Moment;
 /// When which names last changed, for all switches and workers of a process.
 pub(crate) struct Changes {
     latest: AtomicU64,
-    /// The number of the latest change of the names in each.
-    buckets: Box<[AtomicU64]>,
+    /// The number of the latest change of the names in each. As many as a number of one can say,
+    /// so that each that is asked for is there.
+    buckets: Box<[AtomicU64; BUCKETS]>,
     /// The same of the parts of each, from its first change on.
     parts: Box<[OnceLock<Box<Parted>>]>,
     hasher: RandomState,
@@ -79,9 +80,10 @@ pub(crate) struct Seen<'a> {
 
 impl Changes {
     pub(crate) fn new() -> Self {
+        let buckets: Box<[AtomicU64]> = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
         Self {
             latest: AtomicU64::new(0),
-            buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            buckets: buckets.try_into().expect("invariant: as many as there are"),
             parts: (0..BUCKETS).map(|_| OnceLock::new()).collect(),
             hasher: RandomState::default(),
             noting: Mutex::new(()),
@@ -96,7 +98,8 @@ impl Changes {
 
     /// Where changes of a name are noted.
     pub(crate) fn of(&self, name: &Name) -> Bucket {
-        let (among, hash) = (u64::from(BUCKETS - FIRST_OF_NAMES), self.hasher.hash_one(name));
+        let among = BUCKETS as u64 - u64::from(FIRST_OF_NAMES);
+        let hash = self.hasher.hash_one(name);
         Bucket {
             number: FIRST_OF_NAMES + (hash % among) as u16,
             part: (hash / among % PARTS as u64) as u8,
@@ -168,6 +171,16 @@ impl Seen<'_> {
     #[inline]
     pub(crate) fn stands(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
         *as_of == self.latest || self.confirms(grounds, as_of)
+    }
+
+    /// Has a flow be as of the latest change, if nothing in all of its buckets has changed. Done for
+    /// many flows in a row, they are waited for together.
+    #[inline]
+    pub(crate) fn confirm(&self, grounds: &Grounds, as_of: &mut u64) {
+        if *as_of != self.latest {
+            let are_older = self.changes.buckets_are_older(&grounds.buckets, *as_of);
+            *as_of = if are_older { self.latest } else { *as_of };
+        }
     }
 
     #[cold]
@@ -243,7 +256,7 @@ impl Grounds {
 
 const FIRST_OF_NAMES: u16 = 2;
 /// Half a megabyte, which a second-level cache has room for, and one for where their parts are.
-const BUCKETS: u16 = u16::MAX;
+const BUCKETS: usize = 1 << u16::BITS;
 /// Of a bucket: 256 bytes, 17 megabytes if there was a change in every one. Of ten thousand
 /// changes, each of another name, a flow on five grounds meets one in 40 that is not its own.
 const PARTS: usize = 1 << PART_BITS;
@@ -344,6 +357,26 @@ mod tests {
             changes.note(&name(number));
             assert!(!changes.are_older(&many, before), "{number}");
         }
+    }
+
+    #[test]
+    fn who_is_confirmed_stands_and_who_is_not_stays_as_he_was() {
+        let changes = Changes::new();
+        let grounds = on(&changes, [1, 2]);
+        let seen = |latest| Seen { changes: &changes, latest, at: Moment::START };
+        let confirmed = |mut as_of, latest| {
+            seen(latest).confirm(&grounds, &mut as_of);
+            as_of
+        };
+        let of_another = changes.note(&name(3));
+        assert_eq!(confirmed(0, of_another), of_another);
+        let of_its_own = changes.note(&name(2));
+        assert_eq!(confirmed(0, of_its_own), 0);
+        assert_eq!(confirmed(of_another, of_its_own), of_another);
+        assert!(!seen(of_its_own).stands(&grounds, &mut { of_another }));
+        assert_eq!(confirmed(of_its_own, changes.note(&name(4))), of_its_own + 1);
+        let of_all = changes.note_all();
+        assert_eq!(confirmed(of_its_own, of_all), of_its_own);
     }
 
     #[test]

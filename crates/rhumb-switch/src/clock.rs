@@ -31,4 +31,8 @@ impl Clock {
 impl Moment {
     /// That from which the clock counts.
     pub(crate) const START: Self = Self(0);
+
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
 }

@@ -185,6 +185,7 @@ impl Switch {
             Outcome::Route { told, destination, result } => {
                 self.route_verified(told, destination, result, now);
             }
+            Outcome::Told(heard) => self.told_verified(heard, now),
             Outcome::Absence { replica, question, result } => {
                 self.absence_verified(replica, question, result, now);
             }

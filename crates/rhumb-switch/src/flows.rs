@@ -264,13 +264,14 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         }
     }
 
-    /// Where a flow that goes by names is likely to be. Asks for the memory of any.
+    /// Where a flow is likely to be. Asks for its memory.
     #[inline]
     pub(crate) fn find(&self, sought: Sought) -> Place {
         match sought {
             Sought::Label(label) => {
-                self.places.get(place_of(label)).iter().for_each(|held| read_ahead(&held.flow));
-                Place::NOWHERE
+                let place = place_of(label);
+                self.places.get(place).iter().for_each(|held| read_ahead(&held.flow));
+                Place(place as u32)
             }
             Sought::Hash(hash) => {
                 // Whatever has the bits of the hash that the index keeps: to ask whether it is the
@@ -280,6 +281,14 @@ impl<S: Copy + Eq + Hash> Flows<S> {
                 Place(place)
             }
             Sought::Nothing => Place::NOWHERE,
+        }
+    }
+
+    /// Notes that the flow that is there stands, if that is easy to tell.
+    #[inline]
+    pub(crate) fn confirm(&mut self, place: Place, seen: Seen<'_>) {
+        if let Some(Held { flow, .. }) = self.places.get_mut(place.0 as usize) {
+            seen.confirm(&flow.grounds, &mut flow.as_of);
         }
     }
 
@@ -700,9 +709,10 @@ mod tests {
         let numbers: Vec<u32> = (0..10_000).collect();
         let hash = |number: &u32| Sought::Hash(hash_of(&flows.hasher, &flow(*number, 1).1));
         let mut likely: Vec<_> = numbers.iter().map(|number| flows.find(hash(number))).collect();
-        for sought in labels.iter().map(|label| Sought::Label(*label)).chain([Sought::Nothing]) {
-            assert_eq!(flows.find(sought).0, Place::NOWHERE.0);
+        for label in &labels {
+            assert_eq!(flows.find(Sought::Label(*label)).0 as usize, place_of(*label));
         }
+        assert_eq!(flows.find(Sought::Nothing).0, Place::NOWHERE.0);
         let found = (0..5000).filter(|number| likely[*number].0 as usize == *number).count();
         assert!(found > 4500, "{found}");
         likely.extend([Place(4999), Place(5000), Place::NOWHERE]);

@@ -178,6 +178,17 @@ impl Worker for Switch {
         self.plane.flows().find(sought)
     }
 
+    #[inline]
+    fn do_flows_ask(&self) -> bool {
+        self.routes.changed_lately()
+    }
+
+    #[inline]
+    fn confirm(&mut self, place: Place) {
+        let seen = self.routes.seen();
+        self.plane.flows_mut().confirm(place, seen);
+    }
+
     #[inline(always)] // As handle_opened.
     fn look_up(
         &mut self,

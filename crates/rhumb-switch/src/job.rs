@@ -1,6 +1,7 @@
 //! Public-key work that runs off the worker. The switch hands out a [`Job`] with everything it
 //! needs; whoever runs it gives the [`Done`] back. A job owns the PDU that waits for it, so a
-//! flow's first PDU is not lost, and the number of jobs is bounded.
+//! flow's first PDU is not lost, and the number of jobs is bounded. Nothing of the switch's own is
+//! changed by a job, and of what it shares, the tables, only by what has been verified.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,12 +10,14 @@ use rhumb_directory::Question;
 use rhumb_link::{HandshakeDone, HandshakeJob, SessionId};
 use rhumb_trust::log::verify_head;
 use rhumb_trust::{
-    Chain, ChainError, Membership, Removal, StatementError, Verified, fingerprint_of,
+    Chain, ChainError, Membership, Now, Removal, StatementError, Verified, fingerprint_of,
     verify_chain_beside, verify_statement,
 };
 use rhumb_wire::log::{Head, MapPath};
 use rhumb_wire::rib::Mark;
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
+
+use crate::tables::{Tables, Taken};
 
 /// Work for a thread that may take its time.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(crate) enum Task {
     Admit { request: HeldPdu, origin: Name, certificates: Vec<Certificate>, issuers: Issuers },
     /// Do these certificates lead to `destination`?
     Route { told: Heard, destination: Name, certificates: Vec<Certificate>, issuers: Issuers },
+    /// The same of a change that a RIB tells. What verifies is taken over at once.
+    Told(ToldWay),
     /// Did the RIB of this number say that there is no answer to the question?
     Absence { replica: usize, question: Question, certificate: Certificate, rib: Arc<Metadata> },
     /// Does an issuer say so, as the RIB on `session` tells?
@@ -74,6 +79,7 @@ pub(crate) enum Outcome {
         destination: Name,
         result: Result<Verified<Chain>, ChainError>,
     },
+    Told(HeardWay),
     Absence {
         replica: usize,
         question: Question,
@@ -122,8 +128,6 @@ pub(crate) enum Heard {
     Export { replica: usize },
     /// We asked this RIB alone, to compare.
     Check { replica: usize, level: u8 },
-    /// It changed, and the RIB on this session says so unasked.
-    Change { session: SessionId, level: u8 },
     /// An earlier run of ours saved it.
     Saved { level: u8 },
 }
@@ -135,8 +139,47 @@ impl Heard {
             Self::Answer { replica, number, .. } => Some((Question::way(name, number), replica)),
             Self::Export { replica } => Some((Question::Export(name), replica)),
             Self::Check { replica, .. } => Some((Question::Check(name, replica), replica)),
-            Self::Change { .. } | Self::Saved { .. } => None,
+            Self::Saved { .. } => None,
         }
+    }
+}
+
+/// A way that a RIB tells unasked, to be verified.
+#[derive(Debug)]
+pub(crate) struct ToldWay {
+    pub(crate) from: SessionId,
+    /// Found so many domains further out.
+    pub(crate) level: u8,
+    pub(crate) destination: Name,
+    pub(crate) certificates: Vec<Certificate>,
+    /// Of all issuers.
+    pub(crate) keys: Vec<(Name, PublicKey)>,
+    /// Where it is taken over.
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) now: Now,
+}
+
+/// What came of that.
+#[derive(Debug)]
+pub(crate) struct HeardWay {
+    pub(crate) from: SessionId,
+    pub(crate) level: u8,
+    pub(crate) result: Result<(Arc<Verified<Chain>>, Option<Taken>), ChainError>,
+}
+
+impl ToldWay {
+    /// Does the work. What is for some domains only the switch takes over itself, which knows
+    /// whether its own is one of them.
+    fn verify(self, now_s: u64) -> HeardWay {
+        let Self { from, level, destination, certificates, keys, tables, now } = self;
+        let issuers = Issuers { keys, believed: tables.believed(&certificates) };
+        let result = issuers.verify(destination, certificates, now_s).map(|chain| {
+            let is_for_all = chain.bounds().next().is_none();
+            let chain = Arc::new(chain);
+            let taken = is_for_all.then(|| tables.take_told(&chain, level, now));
+            (chain, taken)
+        });
+        HeardWay { from, level, result }
     }
 }
 
@@ -243,6 +286,7 @@ impl Job {
                 destination,
                 result: issuers.verify(destination, certificates, now_s),
             },
+            Task::Told(told) => Outcome::Told(told.verify(now_s)),
             Task::Absence { replica, question, certificate, rib } => Outcome::Absence {
                 replica,
                 question,

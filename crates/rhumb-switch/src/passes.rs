@@ -66,6 +66,16 @@ pub(crate) trait Worker {
     /// Where what is sought is likely to be. Asks for the memory there.
     fn find(&self, sought: Sought) -> Place;
 
+    /// Whether many flows are likely to ask whether they stand.
+    #[inline]
+    fn do_flows_ask(&self) -> bool {
+        false
+    }
+
+    /// Notes that the flow that is there stands, if that is easy to tell.
+    #[inline]
+    fn confirm(&mut self, _place: Place) {}
+
     /// Second pass: readies an opened PDU for its next hop, which is returned.
     fn look_up(
         &mut self,
@@ -348,11 +358,12 @@ fn seal_in_bundles<W: Worker>(
 }
 
 /// Reads ahead what the flows of these PDUs stand in: all that says where a flow is, then all
-/// flows. Asked for at once they are waited for together; between other work it takes longer, since
-/// it is their addresses that take time to translate.
+/// flows, then where changes are noted that end them. Asked for at once they are waited for
+/// together; between other work it takes longer, since it is their addresses that take time to
+/// translate.
 #[inline]
 fn read_ahead<'a, W: Worker>(
-    worker: &W,
+    worker: &mut W,
     pdus: impl Iterator<Item = Option<&'a [u8]>>,
     likely: &mut [Place; GROUP],
 ) {
@@ -362,8 +373,11 @@ fn read_ahead<'a, W: Worker>(
             *sought = worker.seek(&frame);
         }
     }
-    for (sought, likely) in all_sought.iter().zip(likely) {
+    for (sought, likely) in all_sought.iter().zip(&mut *likely) {
         *likely = worker.find(*sought);
+    }
+    if worker.do_flows_ask() {
+        likely.iter().for_each(|place| worker.confirm(*place));
     }
 }
 

@@ -7,7 +7,8 @@
 //! 3. A good answer that is not older than what is known settles the question; any other counts as
 //!    none, and the next RIB is asked.
 //! 4. A change is acknowledged when it is in hand, and taken over when it is verified: a withdrawal
-//!    ends routes, grants and flows of its issuer, a move those that led by the old way.
+//!    ends routes, grants and flows of its issuer, a move those that led by the old way. A way is
+//!    taken over by whoever verifies it, so that ten thousand in a second leave the worker its time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Metadata, Name, Pdu, PublicKey, Statement};
 
 use crate::event::Event;
-use crate::job::{Heard, Issuers, Task};
+use crate::job::{Heard, HeardWay, Issuers, Task, ToldWay};
 use crate::newest::outdates;
 use crate::routes::Attached;
-use crate::tables::Other;
+use crate::tables::{Other, Taken};
 use crate::{DropReason, Switch};
 
 // Answers.
@@ -43,8 +44,7 @@ impl Switch {
             return None;
         };
         if let RibResponseBody::Changed { name, level, metadata, certificates } = body {
-            let told = Heard::Change { session: from, level };
-            self.handle_change((from, id), told, name, metadata, certificates, now);
+            self.handle_change((from, id), level, name, metadata, certificates, now);
             return None;
         }
         if let RibResponseBody::Removals { to, removals } = body {
@@ -184,26 +184,36 @@ impl Switch {
         destination: Name,
         certificates: Vec<Certificate>,
         now: Now,
-    ) -> bool {
-        let session = match told {
-            Heard::Change { session, .. } => Some(session),
-            _ => None,
-        };
-        let submitted = match self.issuers_of(&certificates, now) {
-            Some(issuers) => {
-                let task = Task::Route { told, destination, certificates, issuers };
-                self.queue_job(session, task, now)
-            }
-            None => false,
-        };
+    ) {
+        let submitted = self.keys_of(&certificates, now).is_some_and(|keys| {
+            let issuers = self.issuers(keys, &certificates);
+            self.queue_job(None, Task::Route { told, destination, certificates, issuers }, now)
+        });
         if let (Some((question, replica)), false) = (told.answers(destination), submitted) {
             self.directory.fail(question, replica, NoAnswer::Unverified, now.instant);
         }
-        submitted
     }
 
-    /// What is known of all issuers; keys that are not known are asked for.
-    fn issuers_of(&mut self, certificates: &[Certificate], now: Now) -> Option<Issuers> {
+    /// The same of a way that a RIB tells unasked. Whether it is in hand.
+    fn submit_told_way(
+        &mut self,
+        (from, level): (SessionId, u8),
+        destination: Name,
+        certificates: Vec<Certificate>,
+        now: Now,
+    ) -> bool {
+        let Some(keys) = self.keys_of(&certificates, now) else { return false };
+        let tables = self.routes.shared_tables();
+        let told = ToldWay { from, level, destination, certificates, keys, tables, now };
+        self.queue_job(Some(from), Task::Told(told), now)
+    }
+
+    /// The keys of all issuers; those that are not known are asked for.
+    fn keys_of(
+        &mut self,
+        certificates: &[Certificate],
+        now: Now,
+    ) -> Option<Vec<(Name, PublicKey)>> {
         let mut keys = Vec::with_capacity(certificates.len());
         for certificate in certificates {
             match self.metadata_of(&certificate.issuer) {
@@ -213,7 +223,7 @@ impl Switch {
                 }
             }
         }
-        (keys.len() == certificates.len()).then(|| self.issuers(keys, certificates))
+        (keys.len() == certificates.len()).then_some(keys)
     }
 
     /// These keys, and what of a chain was verified before.
@@ -276,39 +286,25 @@ impl Switch {
                 (false, NoAnswer::Refused)
             }
         };
-        match told {
-            Heard::Answer { .. } | Heard::Export { .. } | Heard::Check { .. } => {
-                let Some((question, replica)) = told.answers(destination) else { return };
-                if taken {
-                    return self.directory.settle(&question);
-                }
-                self.plane.counters_mut().rib_answers_refused += 1;
-                self.directory.fail(question, replica, why_not, now.instant);
-            }
-            Heard::Change { .. } if taken => self.plane.counters_mut().rib_changes += 1,
-            Heard::Change { .. } => self.plane.counters_mut().rib_answers_refused += 1,
-            Heard::Saved { .. } => self.plane.counters_mut().routes_restored += u64::from(taken),
+        let Some((question, replica)) = told.answers(destination) else {
+            self.plane.counters_mut().routes_restored += u64::from(taken);
+            return;
+        };
+        if taken {
+            return self.directory.settle(&question);
         }
+        self.plane.counters_mut().rib_answers_refused += 1;
+        self.directory.fail(question, replica, why_not, now.instant);
     }
 
     /// What a RIB has in its own store of a name is its word, to which it is held.
     fn note_word(&mut self, told: Heard, name: Name, chain: &Verified<Chain>, now: Now) {
         let first = &chain.certificates()[0];
-        let is_its_own = matches!(
-            told,
-            Heard::Answer { level: 0, .. }
-                | Heard::Check { level: 0, .. }
-                | Heard::Change { level: 0, .. }
-        );
-        let Some(metadata) = self.metadata_of(&first.issuer).filter(|_| is_its_own) else { return };
-        match (told, told.answers(name)) {
-            (Heard::Change { session, .. }, _) => {
-                self.directory.note_told(session, first, &metadata, now.instant);
-            }
-            (_, Some(answer)) => {
-                self.directory.note_shown(answer, first, &metadata, now.instant);
-            }
-            _ => {}
+        let is_its_own =
+            matches!(told, Heard::Answer { level: 0, .. } | Heard::Check { level: 0, .. });
+        let Some(answer) = told.answers(name).filter(|_| is_its_own) else { return };
+        if let Some(metadata) = self.metadata_of(&first.issuer) {
+            self.directory.note_shown(answer, first, &metadata, now.instant);
         }
     }
 
@@ -335,47 +331,64 @@ impl Switch {
                 }
                 return is_current;
             }
-            Heard::Answer { level, .. }
-            | Heard::Check { level, .. }
-            | Heard::Change { level, .. }
-            | Heard::Saved { level } => level,
+            Heard::Answer { level, .. } | Heard::Check { level, .. } | Heard::Saved { level } => {
+                level
+            }
         };
-        if matches!(told, Heard::Change { .. }) {
-            if !self.routes.tables().admits(&chain) {
-                return false;
-            }
-            let has_left = self.leave_if_moved(&chain.certificates()[0], now);
-            // Of a router in the middle of others' chains: those
-            // are looked up again where they are used.
-            if !has_left && !self.routes.tables().concerns(&name) {
-                for statement in chain.statements() {
-                    self.routes.note(statement);
-                }
-                return true;
-            }
-            if level > 0 && chain.exported_len() == chain.certificates().len() {
-                // Nothing leads to the domain that it is known by: who needs it asks again.
-                self.routes.tables().forget_beyond(&name);
-                self.routes.catch_up();
-                return true;
-            }
-        }
         // Whoever has a way to the newer server does not take an older one, whatever a RIB says.
         if matches!(told, Heard::Answer { .. }) && !self.routes.tables().has_way_to(&name) {
             self.routes.tables().step_back(chain.first());
             self.routes.catch_up();
         }
-        let end = until(chain.not_after_s(), now);
+        let (end, chain) = (until(chain.not_after_s(), now), Arc::new(chain));
         if matches!(told, Heard::Answer { number: 1.., .. }) {
-            let other = Other { chain: Arc::new(chain), level, until: end };
-            return self.routes.learn_other(other, now.instant);
+            return self.routes.learn_other(Other { chain, level, until: end }, now.instant);
         }
-        let learnt = self.routes.learn((chain, level), end, now.instant);
-        if learnt && matches!(told, Heard::Change { .. }) {
-            self.routes.tables().forget_others(&name);
-            self.routes.catch_up();
+        self.routes.learn((chain, level), end, now.instant)
+    }
+
+    /// Verdict on a way that a RIB told unasked, of which the tables have taken what is of use.
+    pub(crate) fn told_verified(&mut self, heard: HeardWay, now: Now) {
+        let HeardWay { from, level, result } = heard;
+        let tables = self.routes.shared_tables();
+        let heard = result.ok().and_then(|(chain, taken)| {
+            self.note_told(from, level, &chain, now);
+            let bounded =
+                || self.is_within_bounds(&chain).then(|| tables.take_told(&chain, level, now));
+            Some((taken.or_else(bounded)?, chain))
+        });
+        let Some((taken, chain)) = heard else {
+            let counters = self.plane.counters_mut();
+            counters.chains_refused += 1;
+            counters.rib_answers_refused += 1;
+            return;
+        };
+        let has_left =
+            taken != Taken::Nothing && self.leave_if_moved(&chain.certificates()[0], now);
+        let is_taken = match taken {
+            Taken::Nothing => false,
+            // Whoever it was attached for goes on by the new way.
+            Taken::Statements if has_left => tables.take_told_way(&chain, level, now),
+            Taken::Statements => true,
+            Taken::Way(is_new) => is_new,
+        };
+        self.routes.catch_up();
+        let counters = self.plane.counters_mut();
+        counters.chains_accepted += 1;
+        match is_taken {
+            true => counters.rib_changes += 1,
+            false => counters.rib_answers_refused += 1,
         }
-        learnt
+    }
+
+    /// What a RIB tells of its own store is its word, too.
+    fn note_told(&mut self, from: SessionId, level: u8, chain: &Verified<Chain>, now: Now) {
+        let first = &chain.certificates()[0];
+        if level == 0
+            && let Some(metadata) = self.metadata_of(&first.issuer)
+        {
+            self.directory.note_told(from, first, &metadata, now.instant);
+        }
     }
 
     /// Detaches a name that has said since it was attached that
@@ -465,7 +478,7 @@ impl Switch {
     fn handle_change(
         &mut self,
         (from, id): (SessionId, RequestId),
-        told: Heard,
+        level: u8,
         name: Name,
         metadata: Vec<Metadata>,
         certificates: Vec<Certificate>,
@@ -484,15 +497,14 @@ impl Switch {
         let is_lone_service =
             matches!(&certificates[..], [Certificate { statement: Statement::Service { .. }, .. }]);
         // What leads to the domain of a name may change while the name's own word stands.
-        let is_beyond = matches!(told, Heard::Change { level: 1.., .. });
-        let by_another_way = is_beyond && first.statement.exports_by().is_some();
+        let by_another_way = level > 0 && first.statement.exports_by().is_some();
         let is_in_hand = if !self.routes.tables().needs(first) && !by_another_way {
             true
         } else if first.statement.hands_on_to().is_some() && !is_lone_service {
             for certificate in &certificates {
                 self.directory.note_watched(certificate.issuer);
             }
-            self.submit_route(told, name, certificates, now)
+            self.submit_told_way((from, level), name, certificates, now)
         } else {
             self.submit_statement(from, first.clone(), now)
         };

@@ -9,7 +9,7 @@
 //! was read before what it was made from.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rhumb_directory::{Chance, Expires, Fill, Swept, Table};
 use rhumb_link::SessionId;
@@ -27,6 +27,8 @@ pub(crate) struct Routes {
     clock: Clock,
     /// The number of the latest change that was seen.
     latest: u64,
+    /// When it was last another one than before.
+    changed_at: Moment,
     /// The time of the batch.
     at: Moment,
 }
@@ -144,7 +146,8 @@ impl Routes {
     pub(crate) fn new(bound: usize, tables: Arc<Tables>, now: Instant) -> Self {
         let latest = tables.changes().latest();
         let attached = Table::new(bound);
-        Self { attached, tables, clock: Clock::new(now), latest, at: Moment::START }
+        let (at, changed_at) = (Moment::START, Moment::START);
+        Self { attached, tables, clock: Clock::new(now), latest, changed_at, at }
     }
 
     /// By which flows know until when they hold.
@@ -168,20 +171,31 @@ impl Routes {
     /// Sees what other switches changed, also before a flow is made. The number of the latest
     /// change.
     pub(crate) fn catch_up(&mut self) -> u64 {
-        self.latest = self.tables.changes().latest();
-        self.latest
+        self.see(self.tables.changes().latest())
+    }
+
+    fn see(&mut self, latest: u64) -> u64 {
+        if latest != self.latest {
+            (self.latest, self.changed_at) = (latest, self.at);
+        }
+        latest
+    }
+
+    /// Whether anything has changed lately, so that many flows ask whether they stand.
+    #[inline]
+    pub(crate) fn changed_lately(&self) -> bool {
+        self.at.since(self.changed_at) < LATELY
     }
 
     /// Something about a name, or about the session of this name, has changed: flows that rest on
     /// it are looked into again. The number of this change.
     pub(crate) fn changed(&mut self, name: &Name) -> u64 {
-        self.latest = self.tables.changes().note(name);
-        self.latest
+        self.see(self.tables.changes().note(name))
     }
 
     /// Something has changed on which every flow may rest.
     pub(crate) fn all_changed(&mut self) {
-        self.latest = self.tables.changes().note_all();
+        self.see(self.tables.changes().note_all());
     }
 
     /// For another worker to see when flows end.
@@ -335,7 +349,7 @@ impl Routes {
     /// As [`Tables::learn`].
     pub(crate) fn learn(
         &mut self,
-        way: (Verified<Chain>, u8),
+        way: (Arc<Verified<Chain>>, u8),
         until: Instant,
         now: Instant,
     ) -> bool {
@@ -368,3 +382,6 @@ impl Routes {
         self.tables.metadata_of(name)
     }
 }
+
+/// After a change, most of many flows come by within it.
+const LATELY: Duration = Duration::from_secs(1);

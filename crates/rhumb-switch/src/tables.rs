@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
-use rhumb_directory::{Chance, Expires, Fill, Swept, Table};
-use rhumb_trust::{Chain, Standing, Verified, name_of};
+use rhumb_directory::{Chance, Expires, Fill, Swept, Table, until};
+use rhumb_trust::{Chain, Now, Standing, Verified, name_of};
 use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
@@ -106,6 +106,17 @@ pub(crate) struct Way {
     pub(crate) wants_other: Option<u8>,
 }
 
+/// What was taken over of a way that a RIB told unasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Nothing: its origin has said something else since.
+    Nothing,
+    /// What its issuers say, since nobody here goes to its origin.
+    Statements,
+    /// The way, unless one that is known is newer: whether it was.
+    Way(bool),
+}
+
 /// What is known of a destination.
 pub(crate) enum Known {
     Way(Way),
@@ -120,6 +131,12 @@ pub(crate) struct Fills {
     pub(crate) absences: Fill,
     pub(crate) newest: Fill,
     pub(crate) metadata: Fill,
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").finish_non_exhaustive()
+    }
 }
 
 impl Tables {
@@ -233,14 +250,14 @@ impl Tables {
     /// than what is known, and nothing was learnt.
     pub(crate) fn learn(
         &self,
-        (chain, level): (Verified<Chain>, u8),
+        (chain, level): (Arc<Verified<Chain>>, u8),
         until: Instant,
         now: Instant,
     ) -> bool {
         if self.is_superseded(&chain) {
             return false;
         }
-        let (destination, chain) = (chain.origin(), Arc::new(chain));
+        let destination = chain.origin();
         let refresh_at = Some(now + until.saturating_duration_since(now).mul_f32(REFRESH_AT));
         let epoch = self.epoch.load(Ordering::Relaxed);
         let several_to = is_one_of_several(&chain).then(|| self.several_to(&chain));
@@ -255,7 +272,7 @@ impl Tables {
             let ways = shard.routes.get(&destination).map_or(Vec::new(), Route::take_ways);
             Box::new(Others { ways: without(ways, &chain), next: 1, as_of })
         });
-        let route = Route { chain: chain.clone(), level, until, epoch, refresh_at, others };
+        let route = Route { chain: Arc::clone(&chain), level, until, epoch, refresh_at, others };
         shard.routes.insert(destination, route);
         drop(shard);
         self.ways_changed();
@@ -269,6 +286,38 @@ impl Tables {
             self.changes.note(&destination);
         }
         true
+    }
+
+    /// Takes over of a verified way, which a RIB told unasked, what is of use here.
+    pub(crate) fn take_told(&self, chain: &Arc<Verified<Chain>>, level: u8, now: Now) -> Taken {
+        if !self.admits(chain) {
+            return Taken::Nothing;
+        }
+        if self.concerns(&chain.origin()) {
+            return Taken::Way(self.take_told_way(chain, level, now));
+        }
+        // Of a router in the middle of others' chains: those are looked up again where they are
+        // used.
+        for statement in chain.statements() {
+            self.note(statement);
+        }
+        Taken::Statements
+    }
+
+    /// Takes over a verified way that a RIB told unasked. Whether it did.
+    pub(crate) fn take_told_way(&self, chain: &Arc<Verified<Chain>>, level: u8, now: Now) -> bool {
+        let name = chain.origin();
+        if level > 0 && chain.exported_len() == chain.certificates().len() {
+            // Nothing leads to the domain that it is known by: who needs it asks again.
+            self.forget_beyond(&name);
+            return true;
+        }
+        let end = until(chain.not_after_s(), now);
+        let learnt = self.learn((Arc::clone(chain), level), end, now.instant);
+        if learnt {
+            self.forget_others(&name);
+        }
+        learnt
     }
 
     /// Takes over another verified way to a name, besides the first. As [`Tables::learn`].
@@ -455,7 +504,9 @@ impl Tables {
             let shard = self.shard(&certificate.issuer);
             shard.newest.peek(&certificate.issuer)?.same(certificate).cloned()
         };
-        certificates.iter().filter_map(same).collect()
+        let mut believed = Vec::with_capacity(certificates.len());
+        believed.extend(certificates.iter().filter_map(same));
+        believed
     }
 
     /// Whether a way to a name is known, good or not.

@@ -35,13 +35,37 @@ fn what_an_issuer_said_last_is_believed_when_it_comes_again_and_nothing_older() 
     let until = now + Duration::from_secs(600);
     for (way, said) in ways.into_iter().zip(&said) {
         assert!(tables.believed(std::slice::from_ref(said)).is_empty(), "not heard of yet");
-        assert!(tables.learn((way, 0), until, now));
+        assert!(tables.learn((Arc::new(way), 0), until, now));
         assert_eq!(tables.believed(std::slice::from_ref(said)), std::slice::from_ref(said));
     }
     let [older, newer] = said.map(Verified::into_inner);
     assert_eq!(tables.believed(&[older, newer.clone()]).len(), 1);
     let forged = Certificate { signature: [1; 64], ..newer };
     assert!(tables.believed(&[forged]).is_empty());
+}
+
+#[test]
+fn of_what_a_rib_tells_the_way_is_taken_over_where_one_goes_and_what_is_said_elsewhere() {
+    let now = Now { instant: start(), unix_ms: NOW_S * 1000 };
+    let tables = Tables::new(&Config::default(), &[1; 32], now.instant);
+    let holder = Identity::generate(Role::Node, NOW_S).unwrap();
+    let name = holder.name();
+    let told = |via: u8, sequence| Arc::new(way(&holder, Name([via; 32]), sequence));
+    let (first, second, third) = (told(1, 1), told(2, 2), told(3, 3));
+    assert_eq!(tables.take_told(&first, 0, now), Taken::Statements, "nobody goes there");
+    assert!(!tables.has_way_to(&name));
+    assert!(tables.needs(&second.certificates()[0]) && !tables.needs(&first.certificates()[0]));
+    tables.learn_absence(name, now.instant + Duration::from_secs(9));
+    let (before, grounds) = (tables.changes().latest(), Grounds::on(tables.changes().of(&name)));
+    assert_eq!(tables.take_told(&second, 0, now), Taken::Way(true), "somebody looked for it");
+    assert!(!tables.changes().are_older(&grounds, before), "flows by the way before have to ask");
+    assert_eq!(tables.take_told(&first, 0, now), Taken::Nothing);
+    assert_eq!(tables.take_told(&third, 0, now), Taken::Way(true));
+    let Known::Way(known) = tables.find(&name, now.instant) else { panic!("no way") };
+    assert!(Arc::ptr_eq(&known.chain, &third));
+    tables.note(says(&holder, Statement::Withdrawal, 9).as_ref());
+    assert_eq!(tables.take_told(&third, 0, now), Taken::Nothing);
+    assert!(!tables.has_way_to(&name));
 }
 
 #[test]
@@ -107,7 +131,7 @@ fn no_flow_outlives_a_withdrawal_taken_by_another() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for (way, withdrawal) in turns {
-                assert!(tables.learn((way, 0), now + Duration::from_secs(600), now));
+                assert!(tables.learn((Arc::new(way), 0), now + Duration::from_secs(600), now));
                 std::thread::yield_now();
                 // Once, at least, a flow is made, however busy the machine.
                 while flows.load(Ordering::SeqCst) == 0 {
