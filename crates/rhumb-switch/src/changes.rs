@@ -173,8 +173,8 @@ impl Seen<'_> {
         *as_of == self.latest || self.confirms(grounds, as_of)
     }
 
-    /// Has a flow be as of the latest change, if nothing in all of its buckets has changed. Done for
-    /// many flows in a row, they are waited for together.
+    /// Notes that a flow on these grounds is as of the latest change, if nothing in their buckets
+    /// has changed since. For many flows in a row, so that buckets are waited for together.
     #[inline]
     pub(crate) fn confirm(&self, grounds: &Grounds, as_of: &mut u64) {
         if *as_of != self.latest {

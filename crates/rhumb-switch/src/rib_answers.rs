@@ -7,8 +7,8 @@
 //! 3. A good answer that is not older than what is known settles the question; any other counts as
 //!    none, and the next RIB is asked.
 //! 4. A change is acknowledged when it is in hand, and taken over when it is verified: a withdrawal
-//!    ends routes, grants and flows of its issuer, a move those that led by the old way. A way is
-//!    taken over by whoever verifies it, so that ten thousand in a second leave the worker its time.
+//!    ends routes, grants and flows of its issuer, a move those that led by the old way. Whoever
+//!    verifies a way takes it over, too, so that the worker need not.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
