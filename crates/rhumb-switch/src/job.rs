@@ -168,18 +168,27 @@ pub(crate) struct HeardWay {
 }
 
 impl ToldWay {
-    /// Does the work. What is for some domains only the switch takes over itself, which knows
-    /// whether its own is one of them.
+    /// Does the work.
     fn verify(self, now_s: u64) -> HeardWay {
         let Self { from, level, destination, certificates, keys, tables, now } = self;
         let issuers = Issuers { keys, believed: tables.believed(&certificates) };
         let result = issuers.verify(destination, certificates, now_s).map(|chain| {
-            let is_for_all = chain.bounds().next().is_none();
             let chain = Arc::new(chain);
-            let taken = is_for_all.then(|| tables.take_told(&chain, level, now));
+            let taken = Self::take_over(&tables, &chain, level, now);
             (chain, taken)
         });
         HeardWay { from, level, result }
+    }
+
+    /// What was taken over. Of what is for some domains only nothing is: the switch knows whether
+    /// its own is one of them.
+    pub(crate) fn take_over(
+        tables: &Tables,
+        chain: &Arc<Verified<Chain>>,
+        level: u8,
+        now: Now,
+    ) -> Option<Taken> {
+        chain.bounds().next().is_none().then(|| tables.take_told(chain, level, now))
     }
 }
 

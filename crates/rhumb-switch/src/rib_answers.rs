@@ -347,17 +347,18 @@ impl Switch {
         self.routes.learn((chain, level), end, now.instant)
     }
 
-    /// Verdict on a way that a RIB told unasked, of which the tables have taken what is of use.
+    /// Verdict on a way that a RIB told unasked. What of it is of use here is in the tables by now,
+    /// if it is not for some domains only.
     pub(crate) fn told_verified(&mut self, heard: HeardWay, now: Now) {
         let HeardWay { from, level, result } = heard;
         let tables = self.routes.shared_tables();
-        let heard = result.ok().and_then(|(chain, taken)| {
+        let verdict = result.ok().and_then(|(chain, taken)| {
             self.note_told(from, level, &chain, now);
             let bounded =
                 || self.is_within_bounds(&chain).then(|| tables.take_told(&chain, level, now));
             Some((taken.or_else(bounded)?, chain))
         });
-        let Some((taken, chain)) = heard else {
+        let Some((taken, chain)) = verdict else {
             let counters = self.plane.counters_mut();
             counters.chains_refused += 1;
             counters.rib_answers_refused += 1;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::changes::Grounds;
+use crate::job::ToldWay;
 use rhumb_trust::{Identity, Window, verify_chain, verify_statement};
 use rhumb_wire::{Role, Scope};
 use std::sync::atomic::AtomicBool;
@@ -66,6 +67,24 @@ fn of_what_a_rib_tells_the_way_is_taken_over_where_one_goes_and_what_is_said_els
     tables.note(says(&holder, Statement::Withdrawal, 9).as_ref());
     assert_eq!(tables.take_told(&third, 0, now), Taken::Nothing);
     assert!(!tables.has_way_to(&name));
+}
+
+#[test]
+fn what_is_for_some_domains_only_is_not_taken_over_by_who_verifies_it() {
+    let now = Now { instant: start(), unix_ms: NOW_S * 1000 };
+    let holder = Identity::generate(Role::Node, NOW_S).unwrap();
+    let (domain, outer) = (Name([1; 32]), Name([2; 32]));
+    let taken = |up_to| {
+        let tables = Tables::new(&Config::default(), &[1; 32], now.instant);
+        let statement = Statement::Route { via: domain, scope: Scope::ByDomain { up_to } };
+        let export = says(&holder, statement, 1).into_inner();
+        let key = holder.metadata().key;
+        let chain = verify_chain(holder.name(), vec![export.clone()], |_| Some(key), NOW_S);
+        let taken = ToldWay::take_over(&tables, &Arc::new(chain.unwrap()), 1, now);
+        (taken, tables.needs(&export))
+    };
+    assert_eq!(taken(None), (Some(Taken::Statements), false));
+    assert_eq!(taken(Some(outer)), (None, true));
 }
 
 #[test]
