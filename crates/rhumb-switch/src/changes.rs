@@ -170,7 +170,7 @@ impl Seen<'_> {
     /// Whether a flow on these grounds stands that is as of this number, which is then the latest.
     #[inline]
     pub(crate) fn stands(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
-        *as_of == self.latest || self.confirms(grounds, as_of)
+        *as_of == self.latest || self.find_out(grounds, as_of)
     }
 
     /// Notes that a flow on these grounds is as of the latest change, if nothing in their buckets
@@ -184,7 +184,7 @@ impl Seen<'_> {
     }
 
     #[cold]
-    fn confirms(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
+    fn find_out(&self, grounds: &Grounds, as_of: &mut u64) -> bool {
         let stands = self.changes.are_older(grounds, *as_of);
         if stands {
             *as_of = self.latest;

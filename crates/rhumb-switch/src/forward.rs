@@ -179,14 +179,11 @@ impl Worker for Switch {
     }
 
     #[inline]
-    fn do_flows_ask(&self) -> bool {
-        self.routes.changed_lately()
-    }
-
-    #[inline]
-    fn confirm(&mut self, place: Place) {
-        let seen = self.routes.seen();
-        self.plane.flows_mut().confirm(place, seen);
+    fn confirm_all(&mut self, places: &[Place]) {
+        if self.routes.changed_lately() {
+            let (flows, seen) = (self.plane.flows_mut(), self.routes.seen());
+            places.iter().for_each(|place| flows.confirm(*place, seen));
+        }
     }
 
     #[inline(always)] // As handle_opened.

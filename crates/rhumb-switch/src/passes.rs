@@ -66,15 +66,10 @@ pub(crate) trait Worker {
     /// Where what is sought is likely to be. Asks for the memory there.
     fn find(&self, sought: Sought) -> Place;
 
-    /// Whether many flows are likely to ask whether they stand.
+    /// Notes that the flows that are there stand, as far as that is easy to tell, where many are
+    /// likely to ask.
     #[inline]
-    fn do_flows_ask(&self) -> bool {
-        false
-    }
-
-    /// Notes that the flow that is there stands, if that is easy to tell.
-    #[inline]
-    fn confirm(&mut self, _place: Place) {}
+    fn confirm_all(&mut self, _places: &[Place]) {}
 
     /// Second pass: readies an opened PDU for its next hop, which is returned.
     fn look_up(
@@ -376,9 +371,7 @@ fn read_ahead<'a, W: Worker>(
     for (sought, likely) in all_sought.iter().zip(&mut *likely) {
         *likely = worker.find(*sought);
     }
-    if worker.do_flows_ask() {
-        likely.iter().for_each(|place| worker.confirm(*place));
-    }
+    worker.confirm_all(likely);
 }
 
 /// Whether a PDU with a label goes on by its flow, if that stands.

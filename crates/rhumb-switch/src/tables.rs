@@ -1,5 +1,5 @@
-//! What is known of the world, shared by the switches of a process: the second
-//! level of the caches (GDP paper, section 4.4).
+//! What is known of the world, shared by the switches of a process and those who verify for
+//! them: the second level of the caches (GDP paper, section 4.4).
 //!
 //! The first level is each switch's flow table, which asks nobody. What misses there
 //! comes here; what misses here is asked of a RIB, once for all switches. A name has its
@@ -504,9 +504,7 @@ impl Tables {
             let shard = self.shard(&certificate.issuer);
             shard.newest.peek(&certificate.issuer)?.same(certificate).cloned()
         };
-        let mut believed = Vec::with_capacity(certificates.len());
-        believed.extend(certificates.iter().filter_map(same));
-        believed
+        certificates.iter().filter_map(same).collect()
     }
 
     /// Whether a way to a name is known, good or not.

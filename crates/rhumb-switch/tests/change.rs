@@ -122,6 +122,7 @@ fn a_move_reaches_every_router_within_a_second() {
         world.send(nodes[0], new, b"from the old router");
         world.run(SECOND / 10);
         assert_eq!(world.nodes[new].received.len(), 4, "loss {loss}");
+        assert_eq!(world.counters(0).rib_requests, asked[0], "it had to ask for the new way");
     }
 }
 

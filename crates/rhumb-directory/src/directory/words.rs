@@ -106,20 +106,16 @@ impl Words {
         now: Instant,
     ) -> bool {
         let (name, generation) = (certificate.issuer, self.generations[replica]);
-        let (at, denied_at, is_counted) = (now, None, false);
-        if let Some(word) = self.said.get(&(name, replica)) {
-            if word.generation == generation && word.certificate.sequence >= certificate.sequence {
-                let is_again = word.was_shown && !was_shown && *word.certificate == *certificate;
-                return is_again && !std::mem::replace(&mut word.is_counted, true);
-            }
-            // Of one name there are no other metadata.
-            *word.certificate = certificate.clone();
-            (word.generation, word.at, word.was_shown) = (generation, at, was_shown);
-            (word.denied_at, word.is_counted) = (denied_at, is_counted);
-            return false;
+        if let Some(word) = self.word(name, replica)
+            && word.certificate.sequence >= certificate.sequence
+        {
+            let is_again = word.was_shown && !was_shown && *word.certificate == *certificate;
+            return is_again && !std::mem::replace(&mut word.is_counted, true);
         }
         let (certificate, metadata) = (Box::new(certificate.clone()), metadata.clone());
-        let word = Word { generation, certificate, metadata, at, was_shown, denied_at, is_counted };
+        let (denied_at, is_counted) = (None, false);
+        let word =
+            Word { generation, certificate, metadata, at: now, was_shown, denied_at, is_counted };
         self.said.insert((name, replica), word);
         false
     }
