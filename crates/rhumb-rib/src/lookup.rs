@@ -35,24 +35,23 @@ impl Trail {
         max_answer_len: usize,
         now_s: u64,
     ) -> Result<Self, RibError> {
-        let choices = |entry: &Entry, before: &[Certificate]| {
+        let mut ways = Self::walk(store, (name, None), number, |entry, before| {
             if let Some(locator) = entry.locator(now_s) {
-                return vec![locator.clone()];
+                return vec![locator];
             }
             let serves = before
                 .last()
                 .is_some_and(|it| matches!(it.statement, Statement::Service { several: true, .. }));
             let is_there = |route: &&Certificate| !serves || !gone.contains(route);
-            let mut routes: Vec<_> = entry.routes(now_s).filter(is_there).cloned().collect();
+            let mut routes: Vec<_> = entry.routes(now_s).filter(is_there).collect();
             // The newest first: so whoever is told of a change sees what is new.
             routes.sort_by_key(|route| Reverse(route.sequence));
             if routes.is_empty() {
                 let export = entry.export(now_s);
-                routes.extend(export.filter(|it| it.statement.exports_by() != domain).cloned());
+                routes.extend(export.filter(|it| it.statement.exports_by() != domain));
             }
             routes
-        };
-        let mut ways = Self::walk(store, (name, None), choices, number)?;
+        })?;
         let number = usize::from(number).checked_rem(ways.len());
         Ok(number.map_or(Self::default(), |it| ways.swap_remove(it).cut(max_answer_len)))
     }
@@ -66,9 +65,9 @@ impl Trail {
         max_answer_len: usize,
         now_s: u64,
     ) -> Result<Self, RibError> {
-        let choices =
-            |entry: &Entry, _: &[Certificate]| entry.export(now_s).cloned().into_iter().collect();
-        Self::as_far_as(store, (domain, name), choices, max_answer_len)
+        Self::as_far_as(store, (domain, name), max_answer_len, |entry, _| {
+            entry.export(now_s).into_iter().collect()
+        })
     }
 
     /// The same of a name that a server answers for, too, which is exported: behind the word for
@@ -80,36 +79,36 @@ impl Trail {
         max_answer_len: usize,
         now_s: u64,
     ) -> Result<Self, RibError> {
-        let choices = |entry: &Entry, before: &[Certificate]| {
-            let export = entry.export(now_s).cloned();
+        Self::as_far_as(store, (domain, name), max_answer_len, |entry, before| {
+            let export = entry.export(now_s);
             let is_service = |it: &&Certificate| matches!(it.statement, Statement::Service { .. });
             let services = entry.routes(now_s).filter(is_service);
-            let services = services.filter(|_| before.is_empty() && export.is_none()).cloned();
-            services.chain(export.clone()).collect()
-        };
-        Self::as_far_as(store, (domain, name), choices, max_answer_len)
+            let services = services.filter(|_| before.is_empty() && export.is_none());
+            services.chain(export).collect()
+        })
     }
 
     /// The first way from a name that comes to `domain`.
     fn as_far_as<S: Store>(
         store: &mut Cached<S>,
         (domain, name): (Name, Name),
-        choices: impl Fn(&Entry, &[Certificate]) -> Vec<Certificate>,
         max_answer_len: usize,
+        choices: impl for<'a> Fn(&'a Entry, &[Certificate]) -> Vec<&'a Certificate>,
     ) -> Result<Self, RibError> {
-        let trail = Self::walk(store, (name, Some(domain)), choices, 0)?.pop().unwrap_or_default();
+        let trail = Self::walk(store, (name, Some(domain)), 0, choices)?.pop().unwrap_or_default();
         let trail = trail.cut(max_answer_len);
         let reaches = trail.certificates.last().and_then(|last| last.statement.exports_by());
         Ok(if reaches == Some(domain) { trail } else { Self::default() })
     }
 
     /// The ways from a name outward, no further than to a name where they end: those up to this
-    /// number, or all there are. Where none leads anywhere, what there is of the first.
+    /// number, or all there are. Where none leads anywhere, what there is of the first. Behind the
+    /// statements so far, an entry goes on by its `choices`.
     fn walk<S: Store>(
         store: &mut Cached<S>,
         (name, end): (Name, Option<Name>),
-        choices: impl Fn(&Entry, &[Certificate]) -> Vec<Certificate>,
         number: u8,
+        choices: impl for<'a> Fn(&'a Entry, &[Certificate]) -> Vec<&'a Certificate>,
     ) -> Result<Vec<Self>, RibError> {
         let (mut ways, mut first): (Vec<Self>, Option<Self>) = (Vec::new(), None);
         let mut begun = vec![Begun { next: Some(name), ..Begun::default() }];
@@ -128,12 +127,11 @@ impl Trail {
             let mut onward =
                 entry.as_ref().map_or(Vec::new(), |entry| choices(entry, &at.trail.certificates));
             onward.retain(|certificate| at.permits(certificate));
-            match (onward.pop(), metadata) {
-                (Some(last), Some(metadata)) => {
-                    let on = begun.len();
-                    begun.extend(onward.into_iter().map(|it| at.clone().with(it, metadata)));
-                    begun.push(at.with(last, metadata));
-                    begun[on..].reverse();
+            match (onward.split_first(), metadata) {
+                (Some((one, others)), Some(metadata)) => {
+                    let others = others.iter().rev();
+                    begun.extend(others.map(|it| at.clone().with(it, metadata)));
+                    begun.push(at.with(one, metadata));
                 }
                 _ if at.trail.is_way() => ways.push(at.trail),
                 _ => first = first.or(Some(at.trail)),
@@ -216,7 +214,7 @@ impl Begun {
     }
 
     /// This way and one more certificate.
-    fn with(mut self, certificate: Certificate, issuer: &Metadata) -> Self {
+    fn with(mut self, certificate: &Certificate, issuer: &Metadata) -> Self {
         if let Scope::Destination(peer) = certificate.statement.scope() {
             self.peer = Some(peer);
         }
@@ -224,7 +222,7 @@ impl Begun {
         self.is_inside |= is_route && certificate.statement.exports_by().is_none();
         self.next = certificate.statement.hands_on_to();
         self.trail.metadata.push(issuer.clone());
-        self.trail.certificates.push(certificate);
+        self.trail.certificates.push(certificate.clone());
         self
     }
 }

@@ -3,37 +3,46 @@
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(crate) struct Pieces<T>(VecDeque<VecDeque<T>>);
+pub(crate) struct Pieces<T> {
+    pieces: VecDeque<VecDeque<T>>,
+    len: usize,
+}
 
 impl<T> Default for Pieces<T> {
     fn default() -> Self {
-        Self(VecDeque::new())
+        Self { pieces: VecDeque::new(), len: 0 }
     }
 }
 
 impl<T> Pieces<T> {
     pub(crate) fn push(&mut self, value: T) {
-        match self.0.back_mut().filter(|piece| piece.len() < PIECE) {
+        self.len += 1;
+        match self.pieces.back_mut().filter(|piece| piece.len() < PIECE) {
             Some(piece) => piece.push_back(value),
-            None => self.0.push_back(VecDeque::from([value])),
+            None => self.pieces.push_back(VecDeque::from([value])),
         }
     }
 
     pub(crate) fn first(&self) -> Option<&T> {
-        self.0.front()?.front()
+        self.pieces.front()?.front()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().flatten()
+        self.pieces.iter().flatten()
     }
 
     pub(crate) fn pop(&mut self) -> Option<T> {
-        let piece = self.0.front_mut()?;
+        let piece = self.pieces.front_mut()?;
         let first = piece.pop_front();
+        self.len -= usize::from(first.is_some());
         if piece.is_empty() {
-            self.0.pop_front();
+            self.pieces.pop_front();
         }
         first
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 }
 
@@ -53,7 +62,7 @@ mod tests {
             if turn % 3 > 0 {
                 assert_eq!(pieces.pop(), queue.pop_front());
             }
-            assert_eq!(pieces.first(), queue.front());
+            assert_eq!((pieces.first(), pieces.len()), (queue.front(), queue.len()));
             assert!(pieces.iter().take(600).eq(queue.iter().take(600)));
         }
         while let Some(first) = queue.pop_front() {

@@ -257,7 +257,7 @@ impl<S: Store> Rib<S> {
 
     /// Has what is known of these names, and what `asker` was told of them, come near: it asks for
     /// them next, [`READ_AHEAD`](crate::spread::READ_AHEAD) at most.
-    pub(crate) fn read_ahead(&self, asker: &Name, names: &[Name]) {
+    pub(crate) fn read_ahead(&mut self, asker: &Name, names: &[Name]) {
         self.store.read_ahead(names);
         self.subscriptions.read_ahead(asker, names);
     }
@@ -445,11 +445,9 @@ impl<S: Store> Rib<S> {
     /// what holds now, but for who brought it about.
     pub(crate) fn push_to_subscribers(&mut self, subject: Name) {
         let publisher = self.store.entry(&subject).ok().flatten().map(|entry| entry.publisher());
-        for asker in self.subscriptions.askers_of(&subject) {
-            if Some(*asker) != publisher
-                && let Some(payer) = self.subscriptions.payer(asker)
-            {
-                self.pushes.start(Target { asker: *asker, subject }, payer);
+        for (asker, payer) in self.subscriptions.askers_of(&subject) {
+            if Some(asker) != publisher {
+                self.pushes.start(Target { asker, subject }, payer);
             }
         }
     }

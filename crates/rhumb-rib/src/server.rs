@@ -62,7 +62,9 @@ pub struct Server<S> {
     /// Answers to orders, and changes.
     outgoing: Batch,
     /// Room for one answer while it is made and sealed.
+    /// What is sent, and what it says, while it is made.
     buffer: Vec<u8>,
+    said: Vec<u8>,
 }
 
 /// Where the answer to a request goes.
@@ -105,6 +107,7 @@ impl<S: Store> Server<S> {
             sweep_at: now.instant + SWEEP_INTERVAL,
             sweep_on_at: None,
             buffer: Vec::new(),
+            said: Vec::new(),
         })
     }
 
@@ -455,7 +458,7 @@ impl<S: Store> Server<S> {
         slots.len()
     }
 
-    fn read_ahead(&self, session: Option<SessionId>, names: &[Name]) {
+    fn read_ahead(&mut self, session: Option<SessionId>, names: &[Name]) {
         // One by one nothing is gained.
         if let Some(peer) = session.and_then(|session| self.endpoint.peer(session))
             && names.len() > 1
@@ -575,13 +578,15 @@ impl<S: Store> Server<S> {
     }
 
     fn send(&mut self, path: ReturnPath, response: &RibResponse, now: Now) {
-        let mut data = Vec::new();
-        response.emit(&mut data);
+        let mut said = std::mem::take(&mut self.said);
+        said.clear();
+        response.emit(&mut said);
         let header = PduHeader {
             tag: path.tag,
             ..PduHeader::new(Action::RibResponse, self.rib.name(), path.asker)
         };
-        self.send_pdu(path.session, header, &data, now);
+        self.send_pdu(path.session, header, &said, now);
+        self.said = said;
     }
 
     fn send_pdu(&mut self, session: SessionId, header: PduHeader, data: &[u8], now: Now) {

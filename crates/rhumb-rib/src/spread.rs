@@ -87,14 +87,9 @@ impl<K: Eq + Hash, V> Spread<K, V> {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// Gives back the memory of one part, for who needs none of it any more. Whether there was one:
-    /// all at once takes milliseconds.
-    pub(crate) fn drop_part(&mut self) -> bool {
-        self.parts.pop().is_some()
     }
 
     fn find(&self, hash: u64, key: &K) -> Option<&V> {

@@ -21,20 +21,25 @@ use std::hint::black_box;
 use std::slice;
 use std::time::{Duration, Instant};
 
+use foldhash::quality::RandomState;
 use rhumb_link::Source;
 use rhumb_trust::CLOCK_SKEW_S;
 use rhumb_wire::{Certificate, Name};
+use slab::Slab;
 
 use crate::entry::MAX_LIFETIME_S;
 use crate::pieces::Pieces;
 use crate::share::Payer;
-use crate::spread::Spread;
+use crate::spread::{READ_AHEAD, Spread};
 
 pub(crate) struct Subscriptions {
-    askers_of: Spread<Name, Askers>,
-    askers: HashMap<Name, Asker>,
+    /// All of them, by what they are about.
+    told: Spread<Name, AllTold>,
+    /// Each asker by its number, also those that are leaving.
+    askers: Slab<Asker>,
+    numbers: HashMap<Name, usize, RandomState>,
     /// Askers whose sessions ended, with what they are still counted for.
-    leaving: VecDeque<(Name, Asker)>,
+    leaving: VecDeque<usize>,
     give_up_at: Option<Instant>,
     count: usize,
     strangers: usize,
@@ -51,10 +56,14 @@ pub(crate) struct Bounds {
 }
 
 struct Asker {
+    name: Name,
     payer: Payer,
     max_answer_len: usize,
-    known: Shelf,
-    absent: Shelf,
+    /// Its subscriptions of each kind, with their ends when they were entered; one that was renewed
+    /// since is entered again when its turn comes.
+    known: Pieces<(Name, u64)>,
+    absent: Pieces<(Name, u64)>,
+    is_leaving: bool,
 }
 
 /// Who subscribes.
@@ -66,107 +75,120 @@ pub(crate) struct Subscriber {
     pub(crate) max_answer_len: usize,
 }
 
-/// Who is subscribed to a name: most names have one.
-enum Askers {
-    One(Name),
-    Several(Vec<Name>),
+/// A subscription: an asker was told something, by its number. What it is about is said where this
+/// stands.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    asker: u32,
+    kind: Kind,
+    until_s: u64,
 }
 
-/// Subscriptions of one kind and their ends. The queue has each name once, with its end when it was
-/// entered; one that was renewed since is entered again when its turn comes.
-#[derive(Default)]
-struct Shelf {
-    until_s: Spread<Name, u64>,
-    queue: Pieces<(Name, u64)>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Known,
+    Absent,
+}
+
+/// The subscriptions to a name: most names have one. In the order of [`Told::key`].
+enum AllTold {
+    One(Told),
+    #[expect(clippy::box_collection, reason = "a place is a sixth smaller where there is one")]
+    Several(Box<Vec<Told>>),
 }
 
 impl Subscriptions {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        let (strangers, by_source) = (0, HashMap::new());
-        let (askers_of, askers) = (Spread::default(), HashMap::new());
-        let (leaving, give_up_at) = (VecDeque::new(), None);
-        Self { askers_of, askers, leaving, give_up_at, count: 0, strangers, by_source, bounds }
+        Self {
+            told: Spread::default(),
+            askers: Slab::new(),
+            numbers: HashMap::default(),
+            leaving: VecDeque::new(),
+            give_up_at: None,
+            count: 0,
+            strangers: 0,
+            by_source: HashMap::new(),
+            bounds,
+        }
     }
 
     /// Somebody was told something about `name`.
     pub(crate) fn add(&mut self, subscriber: Subscriber, name: Name, now_s: u64) {
-        let until_s = now_s.saturating_add(KNOWN_FOR_S);
-        self.enter(subscriber, name, until_s, now_s, Kind::Known);
+        let asker = self.number(subscriber);
+        self.enter(asker, Kind::Known, name, now_s);
     }
 
     /// Somebody was told these statements, and is to hear when any of their issuers says another.
     pub(crate) fn add_issuers(&mut self, subscriber: Subscriber, told: &[Certificate], now_s: u64) {
-        told.iter().for_each(|certificate| self.add(subscriber, certificate.issuer, now_s));
+        let asker = self.number(subscriber);
+        told.iter().for_each(|it| self.enter(asker, Kind::Known, it.issuer, now_s));
     }
 
     /// Somebody was told that `name` is absent.
     pub(crate) fn add_absent(&mut self, subscriber: Subscriber, name: Name, now_s: u64) {
-        let known = self.askers.get(&subscriber.name).map(|asker| &asker.known);
-        if known.is_some_and(|known| known.until_s.contains_key(&name)) {
-            return;
+        let asker = self.number(subscriber);
+        let told = self.told.get(&name);
+        if told.is_none_or(|told| told.of(asker, Kind::Known).is_none()) {
+            self.enter(asker, Kind::Absent, name, now_s);
         }
-        let until_s = now_s.saturating_add(ABSENT_FOR_S);
-        self.enter(subscriber, name, until_s, now_s, Kind::Absent);
     }
 
     /// Has what `asker` has of these names come near: it is told something about them next. With
-    /// those that are new to it come as many of its oldest, in whose places they may be entered.
+    /// those that are new to it come some of its oldest, in whose places they may be entered.
     pub(crate) fn read_ahead(&self, asker: &Name, names: &[Name]) {
-        let Some(Asker { known, .. }) = self.askers.get(asker) else { return };
-        let found = known.until_s.find_all(names);
-        let is_new = |(name, end): (&Name, Option<&u64>)| end.is_none().then_some(*name);
-        let new: Vec<Name> = names.iter().zip(found).filter_map(is_new).collect();
-        let oldest = known.queue.iter().take(new.len());
+        let Some(number) = self.numbers.get(asker).copied() else { return };
+        let found = self.told.find_all(names);
+        let is_new =
+            |told: Option<&AllTold>| told.is_none_or(|told| told.of(number, Kind::Known).is_none());
+        let new = found.iter().take(names.len()).filter(|it| is_new(**it)).count();
+        let oldest = self.askers[number].known.iter().take((new * MAX_STEPS).min(READ_AHEAD));
         let oldest: Vec<Name> = oldest.map(|(name, _)| *name).collect();
-        let of = |names: &[Name]| self.askers_of.find_all(names).into_iter().flatten().count();
-        let ends = found.into_iter().chain(known.until_s.find_all(&oldest)).flatten();
-        black_box((ends.sum::<u64>(), of(&new), of(&oldest)));
+        let oldest = self.told.find_all(&oldest);
+        black_box(oldest.into_iter().flatten().map(|told| told.all().len()).sum::<usize>());
     }
 
     /// Whether anybody is subscribed to `name`.
     pub(crate) fn has_any(&self, name: &Name) -> bool {
-        self.askers_of.contains_key(name)
+        self.told.contains_key(name)
     }
 
-    /// Everybody who is subscribed to `name`; those whose time or session is over may still be
-    /// among them.
-    pub(crate) fn askers_of(&self, name: &Name) -> &[Name] {
-        self.askers_of.get(name).map_or(&[], Askers::all)
+    /// Everybody who is subscribed to `name`, and whose budget it counts on; those whose time is
+    /// over may still be among them.
+    pub(crate) fn askers_of(&self, name: &Name) -> impl Iterator<Item = (Name, Payer)> {
+        let told = self.told.get(name).map_or(&[][..], AllTold::all);
+        let askers = told.iter().map(|told| &self.askers[told.asker as usize]);
+        askers.filter(|asker| !asker.is_leaving).map(|asker| (asker.name, asker.payer))
     }
 
     /// Who `asker` is, if it is subscribed to `name`.
     pub(crate) fn subscriber(&self, asker: &Name, name: &Name, now_s: u64) -> Option<Subscriber> {
-        let known = self.askers.get(asker)?;
-        let ends = [&known.known, &known.absent].map(|shelf| shelf.until_s.get(name));
-        let is_subscribed = ends.into_iter().flatten().any(|until| *until >= now_s);
-        let Asker { payer, max_answer_len, .. } = *known;
+        let number = *self.numbers.get(asker)?;
+        let told = self.told.get(name)?;
+        let told = [Kind::Known, Kind::Absent].map(|kind| told.of(number, kind));
+        let is_subscribed = told.into_iter().flatten().any(|it| it.until_s >= now_s);
+        let Asker { payer, max_answer_len, .. } = self.askers[number];
         is_subscribed.then_some(Subscriber { name: *asker, payer, max_answer_len })
-    }
-
-    /// Whose budget an asker counts on.
-    pub(crate) fn payer(&self, asker: &Name) -> Option<Payer> {
-        self.askers.get(asker).map(|asker| asker.payer)
     }
 
     /// Forgets an asker, whose session ended. What it had is left to [`Subscriptions::give_up`].
     pub(crate) fn forget(&mut self, asker: &Name) {
-        let gone = self.askers.remove(asker);
-        self.leaving.extend(gone.map(|gone| (*asker, gone)));
+        let Some(number) = self.numbers.remove(asker) else { return };
+        self.askers[number].is_leaving = true;
+        self.leaving.push_back(number);
     }
 
     /// Gives up some of what those had who have left.
     pub(crate) fn give_up(&mut self, now: Instant) {
         for _ in 0..GIVEN_UP_AT_ONCE {
-            let Some((asker, leaving)) = self.leaving.front_mut() else { break };
-            let (asker, payer) = (*asker, leaving.payer);
-            let Asker { known, absent, .. } = leaving;
-            match known.queue.pop().or_else(|| absent.queue.pop()) {
-                Some((name, _)) => {
-                    unlink(&mut self.askers_of, &name, &asker);
-                    self.count_less(payer, 1);
+            let Some(&number) = self.leaving.front() else { break };
+            let Asker { known, absent, .. } = &mut self.askers[number];
+            let first = known.pop().map(|(name, _)| (Kind::Known, name));
+            match first.or_else(|| absent.pop().map(|(name, _)| (Kind::Absent, name))) {
+                Some((kind, name)) => self.take_out(number, kind, &name),
+                None => {
+                    self.askers.remove(number);
+                    self.leaving.pop_front();
                 }
-                None if known.until_s.drop_part() || absent.until_s.drop_part() => break,
-                None => _ = self.leaving.pop_front(),
             }
         }
         self.give_up_at = (!self.leaving.is_empty()).then_some(now + GIVE_UP_EVERY);
@@ -193,78 +215,105 @@ impl Subscriptions {
         }
     }
 
-    fn count_less(&mut self, payer: Payer, gone: usize) {
-        self.count -= gone;
-        let Payer::Stranger(source) = payer else { return };
-        self.strangers -= gone;
-        if let Some(own) = self.by_source.get_mut(&source) {
-            *own -= gone;
-            if *own == 0 {
-                self.by_source.remove(&source);
-            }
-        }
+    /// The number of an asker. One that was judged otherwise before goes on as it began, until its
+    /// session ends.
+    fn number(&mut self, subscriber: Subscriber) -> usize {
+        let Subscriber { name, payer, max_answer_len } = subscriber;
+        let number = *self.numbers.entry(name).or_insert_with(|| {
+            let (known, absent) = (Pieces::default(), Pieces::default());
+            let is_leaving = false;
+            self.askers.insert(Asker { name, payer, max_answer_len, known, absent, is_leaving })
+        });
+        self.askers[number].max_answer_len = max_answer_len;
+        number
     }
 
-    fn enter(
-        &mut self,
-        Subscriber { name: asker, payer, max_answer_len }: Subscriber,
-        name: Name,
-        until_s: u64,
-        now_s: u64,
-        kind: Kind,
-    ) {
-        let bound = match kind {
-            Kind::Known => self.bounds.known_per_asker,
-            Kind::Absent => self.bounds.absent_per_asker,
+    fn enter(&mut self, asker: usize, kind: Kind, name: Name, now_s: u64) {
+        let (bound, lasts_s) = match kind {
+            Kind::Known => (self.bounds.known_per_asker, KNOWN_FOR_S),
+            Kind::Absent => (self.bounds.absent_per_asker, ABSENT_FOR_S),
         };
-        // An asker that was judged otherwise before goes on as it began, until its session ends.
-        let payer = self.payer(&asker).unwrap_or(payer);
-        let full = self.is_full(payer);
-        let entered = self.askers.entry(asker).or_insert_with(|| Asker {
-            payer,
-            max_answer_len,
-            known: Shelf::default(),
-            absent: Shelf::default(),
-        });
-        entered.max_answer_len = max_answer_len;
-        let shelf = entered.shelf(kind);
-        if let Some(end) = shelf.until_s.get_mut(&name) {
-            *end = until_s;
+        let until_s = now_s.saturating_add(lasts_s);
+        let told = self.told.get_mut(&name);
+        if let Some(told) = told.and_then(|told| told.of_mut(asker, kind)) {
+            told.until_s = until_s;
             return;
         }
-        let mut taken = shelf.take_past(now_s);
-        if taken.is_empty() && (full || shelf.until_s.len() >= bound) {
-            taken.extend(shelf.take_oldest());
-            if taken.is_empty() {
-                return;
-            }
+        let payer = self.askers[asker].payer;
+        let is_full = self.is_full(payer) || self.askers[asker].of_kind(kind).len() >= bound;
+        if !self.take_past(asker, kind, now_s) && is_full && !self.take_oldest(asker, kind) {
+            return;
         }
-        shelf.until_s.insert(name, until_s);
-        shelf.queue.push((name, until_s));
+        self.askers[asker].of_kind(kind).push((name, until_s));
         self.count += 1;
         if let Payer::Stranger(source) = payer {
             self.strangers += 1;
             *self.by_source.entry(source).or_default() += 1;
         }
-        match self.askers_of.get_mut(&name) {
-            Some(askers) => askers.push(asker),
-            None => self.askers_of.insert(name, Askers::One(asker)),
+        let new = Told { asker: asker as u32, kind, until_s };
+        match self.told.get_mut(&name) {
+            Some(told) => told.put(new),
+            None => self.told.insert(name, AllTold::One(new)),
         }
-        for name in &taken {
-            unlink(&mut self.askers_of, name, &asker);
+    }
+
+    /// Takes out the first few whose time is over. Whether there was any.
+    fn take_past(&mut self, asker: usize, kind: Kind, now_s: u64) -> bool {
+        let mut has_taken = false;
+        for _ in 0..MAX_STEPS {
+            match self.askers[asker].of_kind(kind).first() {
+                Some((_, entered)) if *entered < now_s => {
+                    has_taken |= self.take_unrenewed(asker, kind);
+                }
+                _ => break,
+            }
         }
-        self.count_less(payer, taken.len());
+        has_taken
+    }
+
+    /// Takes out the one that was entered or renewed first, or nearly so. Whether there was any.
+    fn take_oldest(&mut self, asker: usize, kind: Kind) -> bool {
+        if (0..MAX_STEPS).any(|_| self.take_unrenewed(asker, kind)) {
+            return true;
+        }
+        let first = self.askers[asker].of_kind(kind).pop();
+        if let Some((name, _)) = &first {
+            self.take_out(asker, kind, name);
+        }
+        first.is_some()
+    }
+
+    /// Takes the first out of its queue, for good unless it was renewed. Whether it is gone.
+    fn take_unrenewed(&mut self, asker: usize, kind: Kind) -> bool {
+        let queue = self.askers[asker].of_kind(kind);
+        let Some((name, entered)) = queue.pop() else { return false };
+        let told = self.told.get(&name).and_then(|told| told.of(asker, kind));
+        match told.filter(|told| told.until_s > entered) {
+            Some(told) => queue.push((name, told.until_s)),
+            None => self.take_out(asker, kind, &name),
+        }
+        told.is_none_or(|told| told.until_s <= entered)
+    }
+
+    /// Takes out one that is in no queue any more.
+    fn take_out(&mut self, asker: usize, kind: Kind, name: &Name) {
+        if self.told.get_mut(name).is_some_and(|told| told.take(asker, kind)) {
+            self.told.remove(name);
+        }
+        self.count -= 1;
+        let Payer::Stranger(source) = self.askers[asker].payer else { return };
+        self.strangers -= 1;
+        if let Some(own) = self.by_source.get_mut(&source) {
+            *own -= 1;
+            if *own == 0 {
+                self.by_source.remove(&source);
+            }
+        }
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Known,
-    Absent,
-}
-
 impl Asker {
-    fn shelf(&mut self, kind: Kind) -> &mut Shelf {
+    fn of_kind(&mut self, kind: Kind) -> &mut Pieces<(Name, u64)> {
         match kind {
             Kind::Known => &mut self.known,
             Kind::Absent => &mut self.absent,
@@ -272,75 +321,59 @@ impl Asker {
     }
 }
 
-impl Shelf {
-    /// Takes out the first few whose time is over.
-    fn take_past(&mut self, now_s: u64) -> Vec<Name> {
-        let mut past = Vec::new();
-        for _ in 0..MAX_STEPS {
-            match self.queue.first() {
-                Some((_, entered)) if *entered < now_s => past.extend(self.take_unrenewed()),
-                _ => break,
-            }
-        }
-        past
-    }
-
-    /// Takes out the one that was entered or renewed first, or nearly so.
-    fn take_oldest(&mut self) -> Option<Name> {
-        let taken = (0..MAX_STEPS).find_map(|_| self.take_unrenewed());
-        taken.or_else(|| {
-            let (name, _) = self.queue.pop()?;
-            self.until_s.remove(&name);
-            Some(name)
-        })
-    }
-
-    /// Takes the first out of the queue, for good unless it was renewed.
-    fn take_unrenewed(&mut self) -> Option<Name> {
-        let (name, entered) = self.queue.pop()?;
-        let until_s = *self.until_s.get(&name)?;
-        if until_s > entered {
-            self.queue.push((name, until_s));
-            return None;
-        }
-        self.until_s.remove(&name);
-        Some(name)
+impl Told {
+    fn key(&self) -> (u32, Kind) {
+        (self.asker, self.kind)
     }
 }
 
-impl Askers {
-    fn all(&self) -> &[Name] {
+impl AllTold {
+    fn all(&self) -> &[Told] {
         match self {
-            Self::One(asker) => slice::from_ref(asker),
-            Self::Several(askers) => askers,
+            Self::One(told) => slice::from_ref(told),
+            Self::Several(all) => all,
         }
     }
 
-    fn push(&mut self, asker: Name) {
+    fn place(&self, asker: usize, kind: Kind) -> Result<usize, usize> {
+        self.all().binary_search_by_key(&(asker as u32, kind), Told::key)
+    }
+
+    fn of(&self, asker: usize, kind: Kind) -> Option<Told> {
+        Some(self.all()[self.place(asker, kind).ok()?])
+    }
+
+    fn of_mut(&mut self, asker: usize, kind: Kind) -> Option<&mut Told> {
+        let place = self.place(asker, kind).ok()?;
         match self {
-            Self::One(first) => *self = Self::Several(vec![*first, asker]),
-            Self::Several(askers) => askers.push(asker),
+            Self::One(told) => Some(told),
+            Self::Several(all) => all.get_mut(place),
+        }
+    }
+
+    /// Puts in one of an asker that has none of its kind.
+    fn put(&mut self, told: Told) {
+        let place = self.place(told.asker as usize, told.kind).unwrap_or_else(|place| place);
+        match self {
+            Self::One(other) => {
+                let mut all = vec![*other];
+                all.insert(place, told);
+                *self = Self::Several(Box::new(all));
+            }
+            Self::Several(all) => all.insert(place, told),
         }
     }
 
     /// Takes one out. Whether none is left.
-    fn remove(&mut self, asker: &Name) -> bool {
+    fn take(&mut self, asker: usize, kind: Kind) -> bool {
+        let Ok(place) = self.place(asker, kind) else { return false };
         match self {
-            Self::One(only) => only == asker,
-            Self::Several(askers) => {
-                // An asker is there once for each shelf that has the name.
-                if let Some(at) = askers.iter().position(|other| other == asker) {
-                    askers.swap_remove(at);
-                }
-                askers.is_empty()
+            Self::One(_) => true,
+            Self::Several(all) => {
+                all.remove(place);
+                all.is_empty()
             }
         }
-    }
-}
-
-fn unlink(askers_of: &mut Spread<Name, Askers>, name: &Name, asker: &Name) {
-    if askers_of.get_mut(name).is_some_and(|askers| askers.remove(asker)) {
-        askers_of.remove(name);
     }
 }
 
@@ -383,6 +416,33 @@ mod tests {
 
     fn subscriber(name: Name) -> Subscriber {
         Subscriber { name, payer: Payer::Admitted(name), max_answer_len: 1300 }
+    }
+
+    #[test]
+    fn most_names_take_little_room_and_one_with_many_askers_has_each_once() {
+        assert_eq!(size_of::<(Name, AllTold)>(), 48);
+        let mut subscriptions =
+            Subscriptions::new(Bounds { total: 1000, known_per_asker: 10, absent_per_asker: 4 });
+        let mut askers: Vec<Name> = (1..=200).map(name).collect();
+        for asker in askers.iter().chain(&askers[50..150]) {
+            subscriptions.add_absent(subscriber(*asker), name(0), 0);
+            subscriptions.add(subscriber(*asker), name(0), 1);
+            subscriptions.add_absent(subscriber(*asker), name(0), 2);
+        }
+        assert_eq!(subscriptions.len(), 400);
+        // Of those who leave nobody is told, and the others are.
+        askers.drain(..150).step_by(3).for_each(|asker| subscriptions.forget(&asker));
+        let told = |it: &Subscriptions| -> HashSet<Name> {
+            it.askers_of(&name(0)).map(|(name, _)| name).collect()
+        };
+        let before = told(&subscriptions);
+        assert_eq!(before.len(), 150);
+        give_up(&mut subscriptions);
+        assert_eq!((told(&subscriptions), subscriptions.len()), (before, 300));
+        // Whose number is used again has nothing of who had it.
+        subscriptions.add(subscriber(name(201)), name(1), 3);
+        assert!(subscriptions.subscriber(&name(201), &name(0), 3).is_none());
+        assert!(subscriptions.subscriber(&name(201), &name(1), 3).is_some());
     }
 
     #[test]
@@ -431,7 +491,7 @@ mod tests {
             assert!(subscriptions.len() <= 11, "{}", subscriptions.len());
             assert!(subscriptions.subscriber(&ONE, &name(0), 200).is_some(), "{number}");
         }
-        assert!(subscriptions.askers_of(&name(0)).contains(&OTHER));
+        assert!(subscriptions.askers_of(&name(0)).any(|(name, _)| name == OTHER));
         assert!(!subscriptions.has_any(&name(1)));
         assert!(subscriptions.has_any(&name(200)));
     }
@@ -480,11 +540,12 @@ mod tests {
         subscriptions.forget(&ONE);
         give_up(&mut subscriptions);
         assert_eq!(subscriptions.len(), 1);
-        assert_eq!(subscriptions.askers_of(&name(0)), [OTHER]);
+        let left: Vec<Name> = subscriptions.askers_of(&name(0)).map(|(name, _)| name).collect();
+        assert_eq!(left, [OTHER]);
         subscriptions.forget(&OTHER);
         give_up(&mut subscriptions);
-        assert_eq!(subscriptions.askers_of.len(), 0);
-        assert!(subscriptions.askers.is_empty());
+        assert_eq!(subscriptions.told.len(), 0);
+        assert!(subscriptions.askers.is_empty() && subscriptions.numbers.is_empty());
     }
 
     #[test]
@@ -513,8 +574,9 @@ mod tests {
         give_up(&mut subscriptions);
         assert_eq!(subscriptions.len(), 2);
         assert!(subscriptions.subscriber(&ONE, &numbered(many - 1), 0).is_some());
-        let left: HashSet<&Name> = subscriptions.askers_of(&numbered(many - 1)).iter().collect();
-        assert_eq!(left, HashSet::from([&ONE, &OTHER]));
-        assert_eq!(subscriptions.askers_of.len(), 1);
+        let left = numbered(many - 1);
+        let left: HashSet<Name> = subscriptions.askers_of(&left).map(|(name, _)| name).collect();
+        assert_eq!(left, HashSet::from([ONE, OTHER]));
+        assert_eq!((subscriptions.told.len(), subscriptions.askers.len()), (1, 2));
     }
 }

@@ -1,5 +1,6 @@
-//! A store with what is in use kept in memory in front of it: some entries as they are used, and
-//! behind them, of a store in a file, as many records as there is room for.
+//! A store with what is in use kept in memory in front of it. Of a store in a file these are as
+//! many records as there is room for, and those few entries that are asked for most, which a
+//! processor's caches hold; of a store elsewhere, entries.
 //!
 //! Only entries that exist are kept. Names that are not there would let a flood of random ones push
 //! out those in use; they have a cache of their own, of signed absences.
@@ -20,6 +21,8 @@ use crate::{Account, Entry, Held, RibError};
 pub(crate) struct Cached<S> {
     store: S,
     hot: Recent<Arc<Entry>>,
+    /// How many records were asked for again.
+    asked_again: u32,
     /// None of a store elsewhere, which others change.
     records: Option<Recent<Box<[u8]>>>,
     doubts: Doubts,
@@ -33,9 +36,20 @@ impl<S: Store> Cached<S> {
     /// With room for so many entries, and so many bytes of records.
     pub(crate) fn new(mut store: S, entries: usize, bytes: usize) -> Self {
         let is_elsewhere = store.awaited().is_some();
-        let hot = Recent::new(entries.max(if is_elsewhere { LEAST_AWAITED } else { 0 }), 1);
+        let entries = match is_elsewhere {
+            true => entries.max(LEAST_AWAITED),
+            false => entries.min(MOST_BESIDE_RECORDS),
+        };
         let records = (!is_elsewhere).then(|| Recent::new(bytes, RECORD_PLACE));
-        Self { store, hot, records, doubts: Doubts::new(), missed: Vec::new(), uses: [0; 2] }
+        Self {
+            store,
+            hot: Recent::new(entries, 1),
+            asked_again: 0,
+            records,
+            doubts: Doubts::new(),
+            missed: Vec::new(),
+            uses: [0; 2],
+        }
     }
 
     pub(crate) fn entry(&mut self, name: &Name) -> Result<Option<Arc<Entry>>, RibError> {
@@ -49,8 +63,8 @@ impl<S: Store> Cached<S> {
         if let Some((entry, is_again)) = decoded {
             self.uses[0] += 1;
             let entry = Arc::new(entry);
-            // What is asked for once makes nothing give way that is asked for often.
-            if is_again {
+            self.asked_again = self.asked_again.wrapping_add(u32::from(is_again));
+            if is_again && self.asked_again.is_multiple_of(KEPT_OF_AGAIN) {
                 self.hot.insert(*name, entry.clone(), 0);
             }
             return Ok(Some(entry));
@@ -60,7 +74,9 @@ impl<S: Store> Cached<S> {
         let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
         self.record(*name, &entry);
         let entry = Arc::new(entry);
-        self.hot.insert(*name, entry.clone(), 0);
+        if self.records.is_none() {
+            self.hot.insert(*name, entry.clone(), 0);
+        }
         Ok(Some(entry))
     }
 
@@ -241,6 +257,11 @@ pub(crate) enum Taken {
     News(Name),
 }
 
+/// Taking a record apart is faster than waiting for an entry that is in no cache of the processor.
+const MOST_BESIDE_RECORDS: usize = 1 << 12;
+/// Of records that are asked for again, one in so many has its entry kept: what is asked for most
+/// is soon among them, and little gives way to what is not.
+const KEPT_OF_AGAIN: u32 = 64;
 /// What a record takes besides its bytes: in the map, in the queue, and where it is.
 const RECORD_PLACE: usize = 160;
 /// Room for any record but the rarest.
