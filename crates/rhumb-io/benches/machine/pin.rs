@@ -1,5 +1,5 @@
-//! Keeping a thread on a core, so that two that are measured do not take turns on one.
-//! Source: sched_setaffinity(2).
+//! Keeping a thread on a core, so that two that are measured do not take turns on one, and before
+//! all others there. Sources: sched_setaffinity(2), sched_setscheduler(2).
 
 #![allow(unsafe_code)]
 #![allow(dead_code, reason = "each bench takes a part")]
@@ -20,4 +20,14 @@ pub(crate) fn pin_to(core: usize) {
         libc::CPU_SET(core, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
+}
+
+/// Has a thread, 0 for this one, run before all others that want its core, or as they do. Whether
+/// we may: it takes a privilege.
+pub(crate) fn go_first(thread: libc::pid_t, is_first: bool) -> bool {
+    let (policy, sched_priority) =
+        if is_first { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
+    let how = libc::sched_param { sched_priority };
+    // SAFETY: the parameters are valid for the whole call.
+    unsafe { libc::sched_setscheduler(thread, policy, &raw const how) == 0 }
 }
