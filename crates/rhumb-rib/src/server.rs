@@ -61,9 +61,9 @@ pub struct Server<S> {
     sweep_on_at: Option<Instant>,
     /// Answers to orders, and changes.
     outgoing: Batch,
-    /// Room for one answer while it is made and sealed.
-    /// What is sent, and what it says, while it is made.
+    /// Room for one answer while it is sealed.
     buffer: Vec<u8>,
+    /// Room for what it says, while that is made.
     said: Vec<u8>,
 }
 

@@ -74,6 +74,7 @@ impl<S: Store> Cached<S> {
         let Some(entry) = self.noting(Read::Entry(*name), entry)? else { return Ok(None) };
         self.record(*name, &entry);
         let entry = Arc::new(entry);
+        // Beside records there is room for what is asked for again.
         if self.records.is_none() {
             self.hot.insert(*name, entry.clone(), 0);
         }
@@ -190,7 +191,10 @@ impl<S: Store> Cached<S> {
                     self.record(*name, entry);
                     let entry = Arc::new(entry.clone());
                     self.doubts.end(name, is_elsewhere.then(|| entry.clone()));
-                    self.hot.insert(*name, entry, 0);
+                    // What is published pushes out nothing that is asked for.
+                    if is_elsewhere || self.hot.get(name).is_some() {
+                        self.hot.insert(*name, entry, 0);
+                    }
                 }
                 // After a failure it is not known which state the
                 // store is in, so nothing may be remembered.
@@ -268,3 +272,69 @@ const RECORD_PLACE: usize = 160;
 const LARGE_RECORD: usize = 2048;
 /// What is read for one request has to be at hand together.
 const LEAST_AWAITED: usize = 1 << 12;
+
+#[cfg(test)]
+mod tests {
+    use rhumb_trust::name_of;
+    use rhumb_wire::{Metadata, PublicKey, Role};
+
+    use super::*;
+    use crate::store::Memory;
+
+    /// Of the name of this number, published by somebody of that number.
+    fn entry(number: u64, publisher: u8) -> (Name, Entry) {
+        let metadata = Metadata::new(Role::Node, PublicKey::Ed25519([7; 32]), number);
+        (name_of(&metadata), Entry::new(metadata, Name([publisher; 32])))
+    }
+
+    fn publish(cached: &mut Cached<Memory>, (name, entry): (Name, Entry)) {
+        let changes = [Change { name, before: None, after: Some(entry) }];
+        cached.store().commit(&changes).expect("stored");
+        cached.settle(&changes, true, &[]);
+    }
+
+    /// Asks often enough for one to have its entry kept.
+    fn ask_again(cached: &mut Cached<Memory>, name: &Name) {
+        for _ in 0..=KEPT_OF_AGAIN {
+            assert!(cached.entry(name).expect("read").is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_most_stays_whatever_is_published_and_is_always_the_newest() {
+        let mut cached = Cached::new(Memory::new(), 4, 1 << 20);
+        let (name, first) = entry(0, 1);
+        publish(&mut cached, (name, first));
+        assert!(cached.hot.get(&name).is_none());
+        ask_again(&mut cached, &name);
+        assert!(cached.hot.get(&name).is_some());
+        for number in 1..1000 {
+            publish(&mut cached, entry(number, 1));
+        }
+        assert!(cached.hot.get(&name).is_some());
+        publish(&mut cached, entry(0, 2));
+        for _ in 0..2 {
+            let held = cached.entry(&name).expect("read").expect("there");
+            assert_eq!(held.publisher(), Name([2; 32]));
+        }
+        // A record is replaced as well, of which no entry is kept.
+        publish(&mut cached, entry(5, 2));
+        let held = cached.entry(&entry(5, 2).0).expect("read").expect("there");
+        assert_eq!(held.publisher(), Name([2; 32]));
+    }
+
+    #[test]
+    fn who_asks_once_for_each_name_has_none_kept_and_who_asks_twice_few() {
+        let mut cached = Cached::new(Memory::new(), 1 << 10, 1 << 24);
+        let names: Vec<Name> = (0..1000).map(|number| entry(number, 1).0).collect();
+        (0..1000).for_each(|number| publish(&mut cached, entry(number, 1)));
+        let kept = |cached: &mut Cached<Memory>| {
+            names.iter().filter(|name| cached.hot.get(name).is_some()).count()
+        };
+        names.iter().for_each(|name| _ = cached.entry(name).expect("read"));
+        assert_eq!(kept(&mut cached), 0);
+        names.iter().for_each(|name| _ = cached.entry(name).expect("read"));
+        assert_eq!(kept(&mut cached), 1000 / KEPT_OF_AGAIN as usize);
+        assert_eq!(cached.uses(), [2000, 0]);
+    }
+}
