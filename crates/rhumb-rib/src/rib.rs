@@ -257,7 +257,7 @@ impl<S: Store> Rib<S> {
 
     /// Has what is known of these names, and what `asker` was told of them, come near: it asks for
     /// them next, [`READ_AHEAD`](crate::spread::READ_AHEAD) at most.
-    pub(crate) fn read_ahead(&mut self, asker: &Name, names: &[Name]) {
+    pub(crate) fn read_ahead(&self, asker: &Name, names: &[Name]) {
         self.store.read_ahead(names);
         self.subscriptions.read_ahead(asker, names);
     }

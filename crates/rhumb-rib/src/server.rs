@@ -458,7 +458,7 @@ impl<S: Store> Server<S> {
         slots.len()
     }
 
-    fn read_ahead(&mut self, session: Option<SessionId>, names: &[Name]) {
+    fn read_ahead(&self, session: Option<SessionId>, names: &[Name]) {
         // One by one nothing is gained.
         if let Some(peer) = session.and_then(|session| self.endpoint.peer(session))
             && names.len() > 1

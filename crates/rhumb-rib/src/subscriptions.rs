@@ -293,11 +293,12 @@ impl Subscriptions {
         let queue = self.askers[asker].of_kind(kind);
         let Some((name, entered)) = queue.pop() else { return false };
         let told = self.told.get(&name).and_then(|told| told.of(asker, kind));
-        match told.filter(|told| told.until_s > entered) {
+        let renewed = told.filter(|told| told.until_s > entered);
+        match renewed {
             Some(told) => queue.push((name, told.until_s)),
             None => _ = self.take_out(asker, kind, &name),
         }
-        told.is_none_or(|told| told.until_s <= entered)
+        renewed.is_none()
     }
 
     /// Takes out one that is in no queue any more. How many are left of this name.
@@ -412,6 +413,13 @@ mod tests {
 
     fn name(number: u8) -> Name {
         Name([number; 32])
+    }
+
+    /// Where a byte is too few.
+    fn numbered(number: usize) -> Name {
+        let mut name = name(0);
+        name.0[..8].copy_from_slice(&number.to_be_bytes());
+        name
     }
 
     /// Until nobody is left who leaves.
@@ -563,11 +571,6 @@ mod tests {
         let many = 16 * MOVED_MEANWHILE;
         let bounds = Bounds { known_per_asker: 10, absent_per_asker: 4, total: many };
         let mut subscriptions = Subscriptions::new(bounds);
-        let numbered = |number: usize| {
-            let mut name = name(0);
-            name.0[..8].copy_from_slice(&number.to_be_bytes());
-            name
-        };
         for number in 0..many {
             subscriptions.add(subscriber(numbered(number)), ONE, 0);
         }
@@ -589,11 +592,6 @@ mod tests {
         let many = 10 * GIVEN_UP_AT_ONCE;
         let bounds = Bounds { known_per_asker: many, absent_per_asker: 4, total: 2 * many };
         let mut subscriptions = Subscriptions::new(bounds);
-        let numbered = |number: usize| {
-            let mut name = name(0);
-            name.0[..8].copy_from_slice(&number.to_be_bytes());
-            name
-        };
         for number in 0..many {
             subscriptions.add(subscriber(ONE), numbered(number), 0);
         }
