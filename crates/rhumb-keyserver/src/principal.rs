@@ -339,6 +339,10 @@ mod tests {
             assert_eq!(PrincipalFile::parse(&changed).unwrap_err(), LineFault(line), "{to}");
         }
         assert!(PrincipalFile::parse(&text.replacen("2001:db8::1", "192.0.2.1", 1)).is_err());
+        for zone in [".", r"net\.", r"a\034b.net", r"net\032"] {
+            let changed = text.replacen("_k.example.net", zone, 1);
+            assert!(PrincipalFile::parse(&changed).is_err(), "{zone}");
+        }
         let head: String = text.lines().take(3).map(|line| line.to_owned() + "\n").collect();
         assert_eq!(PrincipalFile::parse(&head).unwrap_err(), LineFault(0));
     }

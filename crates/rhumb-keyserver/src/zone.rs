@@ -28,8 +28,8 @@ pub struct Zone {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ZoneError {
-    /// No domain name, or the root.
-    #[error("`{0}` is no domain name")]
+    /// No domain name, the root, or one with escapes in its text.
+    #[error("`{0}` is no domain name that a zone can have")]
     Name(String),
     /// So long that labels do not fit.
     #[error("`{0}` leaves no room for labels; a zone has {MAX_APEX_LEN} bytes at most")]
@@ -219,8 +219,16 @@ pub(crate) fn text_entry(owner: DomainName, ttl_s: u32, text: &[u8]) -> Entry {
 }
 
 fn parse_name(text: &str) -> Result<DomainName, ZoneError> {
-    let name = Name::<Vec<u8>>::vec_from_str(text).map_err(|_| ZoneError::Name(text.to_owned()))?;
-    if name.is_root() { Err(ZoneError::Name(text.to_owned())) } else { Ok(name) }
+    plain_name(text).ok_or_else(|| ZoneError::Name(text.to_owned()))
+}
+
+/// A domain name that is not the root, and that files of keys can hold: in words and in quotes a
+/// name stands as it is displayed, so it has none of the bytes that are displayed escaped.
+pub(crate) fn plain_name(text: &str) -> Option<DomainName> {
+    let name = Name::<Vec<u8>>::vec_from_str(text).ok()?;
+    let mut bytes = name.iter().flat_map(|label| label.iter());
+    let plain = bytes.all(|byte| byte.is_ascii_graphic() && !br#"."\"#.contains(&byte));
+    (plain && !name.is_root()).then_some(name)
 }
 
 /// A name has 255 bytes at most; the longest label of ours takes 41, and those of revocations less.

@@ -15,6 +15,8 @@ use data_encoding::BASE64;
 use domain::base::Name;
 use zeroize::Zeroizing;
 
+use crate::zone::plain_name;
+
 /// A shared secret with a name, for HMAC-SHA-256.
 pub struct TsigKey {
     name: Name<Vec<u8>>,
@@ -28,8 +30,8 @@ pub enum TsigKeyError {
     /// Not of the form `key "NAME" { algorithm hmac-sha256; secret "BASE64"; };`.
     #[error("it is not of the form that `tsig-keygen` writes")]
     Form,
-    /// The name is no domain name.
-    #[error("its name is no domain name")]
+    /// The name is no domain name, the root, or one with escapes in its text.
+    #[error("its name is no domain name that a key can have")]
     Name,
     /// Another algorithm than hmac-sha256.
     #[error("its algorithm is not {ALGORITHM}")]
@@ -43,14 +45,11 @@ impl TsigKey {
     /// A key from its parts.
     ///
     /// # Errors
-    /// When the name is no domain name, or the secret has not
+    /// When the name is none that a key can have, or the secret has not
     /// [`MIN_SECRET_LEN`] to [`MAX_SECRET_LEN`] bytes.
     pub fn new(name: &str, secret: &[u8]) -> Result<Self, TsigKeyError> {
-        let mut name = Name::<Vec<u8>>::vec_from_str(name).map_err(|_| TsigKeyError::Name)?;
+        let mut name = plain_name(name).ok_or(TsigKeyError::Name)?;
         name.make_canonical();
-        if name.is_root() {
-            return Err(TsigKeyError::Name);
-        }
         if !(MIN_SECRET_LEN..=MAX_SECRET_LEN).contains(&secret.len()) {
             return Err(TsigKeyError::Secret);
         }
@@ -191,6 +190,8 @@ mod tests {
             ("};", "", Form),
             ("Operator.Example.net", "a..b", Name),
             ("Operator.Example.net", ".", Name),
+            ("Operator.Example.net", r"a\034b.net", Name),
+            ("Operator.Example.net", r"a\ b.net", Name),
             ("hmac-sha256", "hmac-md5", Algorithm),
             ("MDEyMzQ1Njc4OWFiY2RlZg==", "MDEyMzQ1Njc4OWFiY2Rl", Secret),
             ("MDEyMzQ1Njc4OWFiY2RlZg==", "?", Secret),
