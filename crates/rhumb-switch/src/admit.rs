@@ -88,8 +88,8 @@ impl Switch {
                 if !self.may_carry(from, pdu, now) || !self.may_miss(from, pdu, now) {
                     return None;
                 }
-                if pdu.action() == Action::GroupRequest && GroupRequest::is_removal(pdu.data()) {
-                    self.handle_group_removal(from, pdu, now);
+                if pdu.action() == Action::GroupRequest && !GroupRequest::is_join(pdu.data()) {
+                    self.handle_group_end(from, pdu, now);
                     return None;
                 }
                 self.transit(from, pdu, now)

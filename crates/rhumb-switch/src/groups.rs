@@ -38,8 +38,11 @@ pub(crate) struct Group {
     members: BTreeMap<(Name, SessionId), Member>,
     told: BTreeMap<(Name, SessionId), Told>,
     pub(crate) way: Way,
-    /// Sessions behind which somebody receives, each once.
+    /// Sessions behind which somebody receives, each once, and those of next routers that may
+    /// be about to name another one.
     receivers: Vec<SessionId>,
+    /// These, and how long they are waited for.
+    waited_for: BTreeMap<SessionId, Instant>,
     pub(crate) removals: GroupRemovals,
     /// When to look at it again.
     pub(crate) due: Instant,
@@ -95,8 +98,12 @@ pub(crate) struct Member {
 struct Told {
     /// None when he is to be forgotten there.
     part: Option<Part>,
+    /// Who brought him here, if he was shown by his own chain: another session brings another one.
+    from: Option<SessionId>,
     /// Until when it holds there, once that was said.
     accepted: Option<Instant>,
+    /// Whether what was told last was accepted.
+    is_taken: bool,
     /// Until when it was said to hold.
     until_s: u64,
     /// When to say it again, if it is to be.
@@ -148,8 +155,16 @@ impl NextRouters {
 
 impl Told {
     fn nothing(now: Instant) -> Self {
-        let (part, accepted, is_refused) = (None, None, false);
-        Self { part, accepted, until_s: 0, again_at: now, tries: 0, is_refused }
+        Self {
+            part: None,
+            from: None,
+            accepted: None,
+            is_taken: false,
+            until_s: 0,
+            again_at: now,
+            tries: 0,
+            is_refused: false,
+        }
     }
 }
 
@@ -278,6 +293,8 @@ impl Groups {
             if let Some(group) = self.groups.get_mut(name) {
                 group.told.retain(|(_, to), _| *to != session);
                 group.removals.forget_session(session);
+                group.waited_for.remove(&session);
+                group.note_receivers();
                 if group.way.session() == Some(session) {
                     (group.way, group.way_due) = (group.way.without_session(), now);
                 }
@@ -318,6 +335,7 @@ impl Group {
             told: BTreeMap::new(),
             way,
             receivers: Vec::new(),
+            waited_for: BTreeMap::new(),
             removals: GroupRemovals::default(),
             due: now,
             way_due: now + LOOK_EVERY,
@@ -338,7 +356,7 @@ impl Group {
         self.members.get(&(name, session))
     }
 
-    /// Sessions behind which somebody receives.
+    /// Sessions that are to have a copy.
     pub(crate) fn receivers(&self) -> &[SessionId] {
         &self.receivers
     }
@@ -372,6 +390,28 @@ impl Group {
         self.receivers = receive.map(|((_, session), _)| *session).collect();
         self.receivers.sort_unstable();
         self.receivers.dedup();
+        self.waited_for.retain(|session, _| self.receivers.binary_search(session).is_err());
+        self.receivers.extend(self.waited_for.keys());
+    }
+
+    /// Some are gone. Those of these next routers that have nobody now who receives for all of
+    /// theirs have copies for a moment longer: they may be about to name another one.
+    pub(crate) fn wait_for_others<'a>(
+        &mut self,
+        routers: impl Iterator<Item = &'a SessionId>,
+        now: Instant,
+    ) {
+        let without = routers.filter(|it| !self.receivers.contains(it));
+        self.waited_for.extend(without.map(|it| (*it, now + NAMES_ANOTHER_WITHIN)));
+        self.note_receivers();
+    }
+
+    /// Whether a next router has had its time to name another one that receives.
+    pub(crate) fn end_waiting(&mut self, now: Instant) -> bool {
+        let before = self.waited_for.len();
+        self.waited_for.retain(|_, until| now < *until);
+        self.note_receivers();
+        self.waited_for.len() < before
     }
 
     /// A next router answered what it was told. Whether that was asked.
@@ -391,7 +431,8 @@ impl Group {
                 self.told.remove(&(member, by));
             }
             Some(_) => {
-                (told.accepted, told.tries, told.is_refused) = (Some(until), 0, false);
+                (told.accepted, told.is_taken) = (Some(until), true);
+                (told.tries, told.is_refused) = (0, false);
                 told.again_at = now + (until.saturating_duration_since(now) / 2).max(LOOK_EVERY);
             }
         }
@@ -411,7 +452,8 @@ impl Group {
             self.told.remove(&(member, by));
             return true;
         }
-        (told.accepted, told.again_at, told.is_refused) = (None, again_at, is_refused);
+        (told.accepted, told.is_taken) = (None, false);
+        (told.again_at, told.is_refused) = (again_at, is_refused);
         self.due = self.due.min(again_at);
         true
     }
@@ -419,7 +461,8 @@ impl Group {
     /// What is to be done now about these next routers, and until when nothing is if nothing
     /// happens.
     pub(crate) fn settle(&mut self, routers: &NextRouters, now: Instant) -> Vec<Errand> {
-        let mut due = now + LOOK_EVERY;
+        let waited_for = self.waited_for.values().copied();
+        let mut due = waited_for.chain([now + LOOK_EVERY]).min().unwrap_or(now);
         // Whom a domain admitted nobody outside was told of, so nobody is told that he is removed.
         let stays_inside = |to, removal: &Removal| {
             routers.domain_for(to).is_some_and(|domain| removal.is_of(&domain))
@@ -442,10 +485,16 @@ impl Group {
                 let accepted = told.accepted.filter(|_| told.part.is_some_and(Part::sends));
                 *told = Told { part: Some(part), accepted, ..Told::nothing(now) };
             }
-            let is_old = told.accepted.is_none() || told.until_s < until_s;
+            let from = (member == by).then_some(from);
+            if told.from != from {
+                // What was told before may hold no longer: who comes anew withdraws it.
+                (told.from, told.is_taken) = (from, false);
+                (told.again_at, told.tries) = (now, 0);
+            }
+            let is_old = !told.is_taken || told.until_s < until_s;
             if is_old && told.again_at <= now {
                 (told.again_at, told.until_s) = (now + retry_after(told.tries), until_s);
-                told.tries += 1;
+                (told.is_taken, told.tries) = (false, told.tries + 1);
                 errands.push(Errand::Tell { to, member, as_what });
             }
             if is_old {
@@ -474,7 +523,7 @@ impl Group {
             let concern = self.told.iter().filter(|((member, to), told)| {
                 told.part.is_some() && (member == name || Some(*to) == upward)
             });
-            concern.into_iter().all(|(_, told)| told.accepted.is_some())
+            concern.into_iter().all(|(_, told)| told.is_taken)
         };
         let waiting = self.members.iter().filter(|(_, member)| !member.is_answered);
         let answered: Vec<(Name, SessionId)> = waiting
@@ -502,8 +551,10 @@ impl Group {
         let upward = self.upward();
         for to in &routers.all {
             for (sender, sessions) in &senders {
-                // Where he comes from he is known.
-                if let (false, Some(from)) = (sessions.contains(to), sessions.first()) {
+                // Where he comes from he is known, unless he comes from elsewhere, too: who has
+                // moved may not have left there yet.
+                let elsewhere = sessions.iter().filter(|(_, from)| from != to);
+                if let Some((_, from)) = elsewhere.max() {
                     let (part, by, from) = (Part::Sends, *sender, *from);
                     wanted.insert((*sender, *to), Shown { part, by, from });
                 }
@@ -526,12 +577,12 @@ impl Group {
         downward.chain(self.upward()).collect()
     }
 
-    /// Who sends, each with the sessions that brought him.
-    fn senders(&self) -> BTreeMap<Name, Vec<SessionId>> {
-        let mut senders: BTreeMap<_, Vec<SessionId>> = BTreeMap::new();
+    /// Who sends, each with the sessions that brought him, and when.
+    fn senders(&self) -> BTreeMap<Name, Vec<(Instant, SessionId)>> {
+        let mut senders: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for ((name, session), member) in &self.members {
             if member.part.sends() {
-                senders.entry(*name).or_default().push(*session);
+                senders.entry(*name).or_default().push((member.asked_at, *session));
             }
         }
         senders
@@ -575,5 +626,8 @@ const MAX_REMOVALS_IN_ALL: usize = 65_536;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A look-up and a handshake take less.
 const LOOK_WHEN_LOST: Duration = Duration::from_millis(100);
+/// A removal reaches a router, and whom that names is verified, though one datagram or another is
+/// lost; less than the second after which nothing reaches who is no member.
+const NAMES_ANOTHER_WITHIN: Duration = Duration::from_millis(900);
 /// Who asks is answered by then, though a router further on has not answered.
 const ANSWER_AFTER: Duration = Duration::from_secs(2);

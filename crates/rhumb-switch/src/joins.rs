@@ -33,7 +33,7 @@ use crate::{DropReason, Switch};
 
 // What members ask.
 impl Switch {
-    /// Somebody whose chain is verified wants to be a part of a group, or no longer.
+    /// Somebody whose chain is verified wants to be a part of a group.
     pub(crate) fn handle_group_request(
         &mut self,
         from: SessionId,
@@ -42,24 +42,14 @@ impl Switch {
         now: Now,
     ) -> Result<(), Stop> {
         let malformed = || Stop::new(DropReason::MalformedPdu, Reason::BadCertificate);
-        let (name, group) = (pdu.source(), pdu.destination());
-        match GroupRequest::parse(pdu.data()).map_err(|_| malformed())? {
-            GroupRequest::Leave => {
-                self.drop_members(&group, now, |member, session| {
-                    (*member, session) != (name, from)
-                });
-                self.answer_group((group, name), (from, pdu.tag()), NOTHING, now);
-                self.settle_group(group, now);
-                Ok(())
-            }
-            GroupRequest::Join { part, issuers, certificates } => {
-                let membership = Membership::from_lists(issuers, certificates);
-                let membership = membership.map_err(|_| malformed())?;
-                self.join_group((from, pdu), part, membership, grant, now)
-            }
-            // Those need no grant, and were told apart before.
-            GroupRequest::Remove { .. } => Err(malformed()),
-        }
+        // The others need no grant, and were told apart before.
+        let Ok(GroupRequest::Join { part, issuers, certificates }) =
+            GroupRequest::parse(pdu.data())
+        else {
+            return Err(malformed());
+        };
+        let membership = Membership::from_lists(issuers, certificates).map_err(|_| malformed())?;
+        self.join_group((from, pdu), part, membership, grant, now)
     }
 
     fn join_group(
@@ -187,16 +177,31 @@ impl Switch {
     }
 }
 
-// Removals.
+// How somebody is a part of a group no longer.
 impl Switch {
-    /// Somebody who is known by his session brings a removal, which proves itself. Where nobody is
-    /// a part of the group it is about nobody.
-    pub(crate) fn handle_group_removal(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) {
+    /// That takes no chain: who leaves may have withdrawn his before, a removal proves itself.
+    pub(crate) fn handle_group_end(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) {
+        if GroupRequest::parse(pdu.data()) == Ok(GroupRequest::Leave) {
+            return self.leave_group(from, pdu, now);
+        }
         if let Err(stop) = self.take_group_removal(from, pdu, now) {
             self.stop(from, pdu, &stop, now);
         }
     }
 
+    /// A session takes back what it brought itself.
+    fn leave_group(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) {
+        let (name, group) = (pdu.source(), pdu.destination());
+        let is_in = self.groups.get(&group).is_some_and(|it| it.member(name, from).is_some());
+        self.answer_group((group, name), (from, pdu.tag()), NOTHING, now);
+        if is_in {
+            self.drop_members(&group, now, |member, session| (*member, session) != (name, from));
+            self.settle_group(group, now);
+        }
+    }
+
+    /// Somebody who is known by his session brings a removal. Where nobody is a part of the group
+    /// it is about nobody.
     fn take_group_removal(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> Result<(), Stop> {
         let bad = || Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
         let peer = self.plane.peer(from).map(|peer| peer.name);
@@ -384,12 +389,19 @@ impl Switch {
     }
 
     fn drop_members(&mut self, group: &Name, now: Now, stays: impl Fn(&Name, SessionId) -> bool) {
+        let before = self.groups.get(group).map_or(Vec::new(), |it| it.receivers().to_vec());
         let gone = self.groups.retain(group, now.instant, |name, session, _| stays(name, session));
         if gone.is_empty() {
             return;
         }
         for session in gone {
             self.count_joined(session, self.groups.members_by(session), now);
+        }
+        if let Some(entry) = self.groups.get_mut(group) {
+            entry.wait_for_others(
+                before.iter().filter(|it| self.plane.is_router(**it)),
+                now.instant,
+            );
         }
         self.routes.changed(group);
     }
@@ -400,6 +412,10 @@ impl Switch {
         let Some(entry) = self.groups.get(&group) else { return };
         if entry.way_due <= now.instant {
             self.look_after_group(group, now);
+        }
+        let entry = self.groups.get_mut(&group);
+        if entry.is_some_and(|it| it.end_waiting(now.instant)) {
+            self.routes.changed(&group);
         }
         let routers = self.next_routers(&group, now);
         let Some(entry) = self.groups.get_mut(&group) else { return };

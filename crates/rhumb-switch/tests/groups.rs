@@ -342,6 +342,96 @@ fn who_is_removed_hears_nothing_a_second_later_and_is_let_in_again_by_a_newer_wo
     assert_eq!(scene.received(out), [b"4"], "admitted again");
 }
 
+#[test]
+fn whoever_stays_behind_a_router_misses_nothing_when_the_one_that_received_for_all_there_goes() {
+    for is_removed in [true, false] {
+        let mut scene = Scene::new(3);
+        let sender = scene.member(0, Part::Sends);
+        let near = scene.member(1, Part::Receives);
+        let [out, stays] = [0, 1].map(|_| scene.member(2, Part::Receives));
+        let removed = scene.world.name(out);
+        let mut owner = Stranger::new(&mut scene.world, 0, Role::Node);
+        for number in 0..250u8 {
+            match (number, is_removed) {
+                (20, true) => {
+                    let (now, by) = (scene.world.now, (&*scene.group, None));
+                    let window = Window::starting(now.unix_s(), 100);
+                    let removal = Removal::sign(by.0, by.1, removed, now.unix_ms, window).unwrap();
+                    let (issuers, certificates) = removal.lists();
+                    let mut data = Vec::new();
+                    GroupRequest::Remove { issuers, certificates }.emit(&mut data);
+                    let (from, to) = (owner.name(), scene.name());
+                    let header = PduHeader::new(Action::GroupRequest, from, to);
+                    owner.send(&mut scene.world, header, &data, &[]);
+                }
+                (20, false) => scene.leave(out),
+                _ => {}
+            }
+            scene.send(sender, &[number]);
+            scene.world.run(SECOND / 100);
+        }
+        let expected: Vec<Vec<u8>> = (0..250u8).map(|number| vec![number]).collect();
+        assert_eq!(scene.received(near), expected, "{is_removed}");
+        assert_eq!(scene.received(stays), expected, "{is_removed}");
+        let last = scene.received(out).pop().unwrap()[0];
+        assert!((19..22).contains(&last), "{is_removed}: {last}");
+        // It stays the one that receives for all there, and nothing else is left of the other.
+        assert_eq!(scene.groups(0), (1, 3));
+    }
+}
+
+#[test]
+fn a_sender_that_comes_to_another_router_is_heard_where_it_was() {
+    for leaves in [true, false] {
+        let mut scene = Scene::new(3);
+        let receivers = [1, 2].map(|router| scene.member(router, Part::Receives));
+        let identity = scene.world.identity(Role::Node);
+        let before = scene.world.node_of(identity.clone(), 1);
+        scene.world.run(SECOND);
+        scene.join(before, Part::Sends);
+        scene.world.run(SECOND);
+        scene.send(before, b"1");
+        scene.world.run(SECOND / 10);
+        assert_eq!(receivers.map(|node| scene.received(node)), [[b"1"], [b"1"]]);
+        if leaves {
+            let now = scene.world.now;
+            scene.world.nodes[before].core.leave(now);
+        }
+        scene.world.settle();
+        scene.world.nodes.remove(before);
+        let after = scene.world.node_of(identity, 0);
+        scene.world.run(SECOND / 5);
+        scene.join(after, Part::Sends);
+        while !scene.is_in(after) {
+            scene.world.run(SECOND / 100);
+        }
+        scene.send(after, b"2");
+        scene.world.run(SECOND / 10);
+        assert_eq!(receivers.map(|node| scene.received(node)), [[b"2"], [b"2"]], "{leaves}");
+    }
+}
+
+#[test]
+fn nobody_leaves_for_somebody_else() {
+    let mut scene = Scene::new(2);
+    let [sender, receiver] = [scene.member(0, Part::Sends), scene.member(1, Part::Receives)];
+    let names = [sender, receiver].map(|node| scene.world.name(node));
+    for router in [0, 1] {
+        let mut stranger = Stranger::new(&mut scene.world, router, Role::Node);
+        let mut data = Vec::new();
+        GroupRequest::Leave.emit(&mut data);
+        for name in names {
+            let header = PduHeader::new(Action::GroupRequest, name, scene.name());
+            stranger.send(&mut scene.world, header, &data, &[]);
+        }
+        scene.world.run(SECOND);
+        assert_eq!(scene.groups(router).1, 2);
+    }
+    scene.send(sender, b"1");
+    scene.world.run(SECOND / 10);
+    assert_eq!(scene.received(receiver), [b"1"]);
+}
+
 /// Has somebody tell the first router of removals of these names. How many it took.
 fn taken(scene: &mut Scene, teller: &mut Stranger, by: Signer<'_>, names: Range<u16>) -> usize {
     let (now, mut taken) = (scene.world.now, 0);

@@ -113,9 +113,9 @@ impl GroupRequest {
         })
     }
 
-    /// Whether the data of a request say that somebody is to be a member no longer.
-    pub fn is_removal(data: &[u8]) -> bool {
-        data.first() == Some(&REMOVE)
+    /// Whether the data of a request are to make somebody a part of a group, which takes a chain.
+    pub fn is_join(data: &[u8]) -> bool {
+        !matches!(data.first(), Some(&(LEAVE | REMOVE)))
     }
 
     /// Appends the one encoding.
