@@ -8,7 +8,7 @@
 
 mod commands;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use rhumb_daemon::cli::{
@@ -41,7 +41,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("rhumb: {failure}");
+            // Who asked may have closed it, which is no reason to end otherwise.
+            let _ = writeln!(std::io::stderr(), "rhumb: {failure}");
             failure.exit_code()
         }
     }
@@ -162,6 +163,8 @@ fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
         .with_env_filter(parsed)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        // Where nobody reads standard error any more, lines are lost, and no thread with them.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }

@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rhumb_link::{Backend, CipherChoice};
@@ -32,6 +33,32 @@ fn signals_end_them_cleanly() {
         assert_eq!(network.router.signal(signal), 0);
         assert_eq!(network.rib.signal(signal), 0);
     }
+}
+
+#[test]
+fn a_daemon_whose_log_nobody_reads_any_more_ends_when_it_is_told() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let serve = ["--json", "--log", "info", "rib", "--listen", "127.0.0.1:0", "--key", "rib.key"];
+    let mut command = place.command(&[&serve[..], &["--store", "rib.redb"]].concat());
+    let mut rib = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(rib.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+    drop((rib.stdout.take(), rib.stderr.take()));
+    let id = rib.id().to_string();
+    assert!(Command::new("kill").arg(&id).status().unwrap().success());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let code = loop {
+        if let Some(status) = rib.try_wait().unwrap() {
+            break status.code();
+        }
+        if Instant::now() > deadline {
+            rib.kill().unwrap();
+            panic!("it did not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(code, Some(0));
 }
 
 /// The niceness of each thread of a process, by its name.

@@ -112,9 +112,18 @@ impl Control {
     }
 }
 
+/// Stops the worker when it is dropped, so also if the control thread fails: a daemon that signals
+/// do not reach any more would be left.
 struct Stop {
     stopped: Arc<AtomicBool>,
     wake: Wake,
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
+        self.wake.wake();
+    }
 }
 
 async fn run(
@@ -122,7 +131,7 @@ async fn run(
     enquirer: Enquirer,
     pushing: Option<Pushing>,
     mut lifetime: Lifetime,
-    stop: Stop,
+    _stop: Stop,
 ) {
     if let Some(pushing) = pushing {
         drop(tokio::spawn(pushing.run(enquirer.clone())));
@@ -144,8 +153,6 @@ async fn run(
     }
     let cause = lifetime.end().await;
     tracing::info!(cause, "stopping");
-    stop.stopped.store(true, Ordering::Release);
-    stop.wake.wake();
 }
 
 /// What the admin endpoint listens on.

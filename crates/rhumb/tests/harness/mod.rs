@@ -100,9 +100,26 @@ impl Place {
         Running::spawn(command)
     }
 
-    /// Runs to the end.
+    /// Runs to the end, which comes within [`RUN_PATIENCE`].
+    #[track_caller]
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
-        Run::of(self.command(arguments).output().unwrap())
+        let mut command = self.command(arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let id = child.id().to_string();
+        let (sender, ended) = channel();
+        let waiting = std::thread::spawn(move || {
+            let output = child.wait_with_output().unwrap();
+            // Nobody listens where it took too long.
+            let _ = sender.send(());
+            Run::of(output)
+        });
+        let in_time = ended.recv_timeout(RUN_PATIENCE).is_ok();
+        if !in_time {
+            assert!(Command::new("kill").args(["-s", "KILL", &id]).status().unwrap().success());
+        }
+        let run = waiting.join().unwrap();
+        assert!(in_time, "{arguments:?} did not end: {}{}", run.output, run.errors);
+        run
     }
 
     /// Makes a key file `ROLE.key` and returns its name.
@@ -320,3 +337,5 @@ fn line_channel(stream: impl std::io::Read + Send + 'static) -> Receiver<String>
 
 /// For a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Likewise, for whatever a command does.
+const RUN_PATIENCE: Duration = Duration::from_secs(180);
