@@ -152,8 +152,8 @@ pub(crate) struct ToldWay {
     pub(crate) level: u8,
     pub(crate) destination: Name,
     pub(crate) certificates: Vec<Certificate>,
-    /// Of all issuers.
-    pub(crate) keys: Vec<(Name, PublicKey)>,
+    /// Of each certificate.
+    pub(crate) issuers: Vec<Arc<Metadata>>,
     /// Where it is taken over.
     pub(crate) tables: Arc<Tables>,
     pub(crate) now: Now,
@@ -164,20 +164,24 @@ pub(crate) struct ToldWay {
 pub(crate) struct HeardWay {
     pub(crate) from: SessionId,
     pub(crate) level: u8,
+    /// Of whoever the first certificate is by.
+    pub(crate) metadata: Arc<Metadata>,
     pub(crate) result: Result<(Arc<Verified<Chain>>, Option<Taken>), ChainError>,
 }
 
 impl ToldWay {
     /// Does the work.
     fn verify(self, now_s: u64) -> HeardWay {
-        let Self { from, level, destination, certificates, keys, tables, now } = self;
+        let Self { from, level, destination, certificates, mut issuers, tables, now } = self;
+        let keys = keys(&certificates, &issuers);
+        let metadata = issuers.swap_remove(0);
         let issuers = Issuers { keys, believed: tables.believed(&certificates) };
         let result = issuers.verify(destination, certificates, now_s).map(|chain| {
             let chain = Arc::new(chain);
             let taken = Self::take_over(&tables, &chain, level, now);
             (chain, taken)
         });
-        HeardWay { from, level, result }
+        HeardWay { from, level, metadata, result }
     }
 
     /// What was taken over. Of what is for some domains only nothing is: the switch knows whether
@@ -267,6 +271,15 @@ pub(crate) struct Issuers {
     pub(crate) keys: Vec<(Name, PublicKey)>,
     /// What of the chain was verified before.
     pub(crate) believed: Vec<Verified<Certificate>>,
+}
+
+/// The keys of certificates, by their issuers' metadata.
+pub(crate) fn keys(
+    certificates: &[Certificate],
+    issuers: &[Arc<Metadata>],
+) -> Vec<(Name, PublicKey)> {
+    let names = certificates.iter().map(|certificate| certificate.issuer);
+    names.zip(issuers.iter().map(|metadata| metadata.key)).collect()
 }
 
 impl Issuers {

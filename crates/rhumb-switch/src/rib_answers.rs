@@ -21,7 +21,7 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Metadata, Name, Pdu, PublicKey, Statement};
 
 use crate::event::Event;
-use crate::job::{Heard, HeardWay, Issuers, Task, ToldWay};
+use crate::job::{Heard, HeardWay, Issuers, Task, ToldWay, keys};
 use crate::newest::outdates;
 use crate::routes::Attached;
 use crate::tables::{Other, Taken};
@@ -202,9 +202,9 @@ impl Switch {
         certificates: Vec<Certificate>,
         now: Now,
     ) -> bool {
-        let Some(keys) = self.keys_of(&certificates, now) else { return false };
+        let Some(issuers) = self.metadata_of_all(&certificates, now) else { return false };
         let tables = self.routes.shared_tables();
-        let told = ToldWay { from, level, destination, certificates, keys, tables, now };
+        let told = ToldWay { from, level, destination, certificates, issuers, tables, now };
         self.queue_job(Some(from), Task::Told(told), now)
     }
 
@@ -214,16 +214,25 @@ impl Switch {
         certificates: &[Certificate],
         now: Now,
     ) -> Option<Vec<(Name, PublicKey)>> {
-        let mut keys = Vec::with_capacity(certificates.len());
+        Some(keys(certificates, &self.metadata_of_all(certificates, now)?))
+    }
+
+    /// The metadata of all issuers, likewise.
+    fn metadata_of_all(
+        &mut self,
+        certificates: &[Certificate],
+        now: Now,
+    ) -> Option<Vec<Arc<Metadata>>> {
+        let mut issuers = Vec::with_capacity(certificates.len());
         for certificate in certificates {
             match self.metadata_of(&certificate.issuer) {
-                Some(metadata) => keys.push((certificate.issuer, metadata.key)),
+                Some(metadata) => issuers.push(metadata),
                 None => {
                     self.directory.look_up_metadata(certificate.issuer, now.instant);
                 }
             }
         }
-        (keys.len() == certificates.len()).then_some(keys)
+        (issuers.len() == certificates.len()).then_some(issuers)
     }
 
     /// These keys, and what of a chain was verified before.
@@ -350,10 +359,14 @@ impl Switch {
     /// Verdict on a way that a RIB told unasked. What of it is of use here is in the tables by now,
     /// if it is not for some domains only.
     pub(crate) fn told_verified(&mut self, heard: HeardWay, now: Now) {
-        let HeardWay { from, level, result } = heard;
+        let HeardWay { from, level, metadata, result } = heard;
         let tables = self.routes.shared_tables();
         let verdict = result.ok().and_then(|(chain, taken)| {
-            self.note_told(from, level, &chain, now);
+            // What a RIB tells of its own store is its word, too.
+            if level == 0 {
+                let first = &chain.certificates()[0];
+                self.directory.note_told(from, first, &metadata, now.instant);
+            }
             let bounded =
                 || self.is_within_bounds(&chain).then(|| tables.take_told(&chain, level, now));
             Some((taken.or_else(bounded)?, chain))
@@ -379,16 +392,6 @@ impl Switch {
         match is_taken {
             true => counters.rib_changes += 1,
             false => counters.rib_answers_refused += 1,
-        }
-    }
-
-    /// What a RIB tells of its own store is its word, too.
-    fn note_told(&mut self, from: SessionId, level: u8, chain: &Verified<Chain>, now: Now) {
-        let first = &chain.certificates()[0];
-        if level == 0
-            && let Some(metadata) = self.metadata_of(&first.issuer)
-        {
-            self.directory.note_told(from, first, &metadata, now.instant);
         }
     }
 

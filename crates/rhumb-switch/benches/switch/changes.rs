@@ -91,6 +91,8 @@ pub(crate) fn measure() -> Vec<Row> {
 struct Changing {
     worker: Worker,
     rib: Directory,
+    /// What the RIB says, with room for what the switch says to it, as that of a daemon has.
+    answers: Batch,
     flows: usize,
 }
 
@@ -101,7 +103,8 @@ impl Changing {
         let remote = Remote { address: RIB, name: Some(rib.identity.name()) };
         let scene = Scene::with_ribs(members, names, vec![remote]);
         let flows = if members == 2 { 1 } else { scene.switch.status(scene.now).flows };
-        let mut changing = Self { worker: Worker::new(scene), rib, flows };
+        let answers = Batch::new();
+        let mut changing = Self { worker: Worker::new(scene), rib, answers, flows };
         changing.connect();
         changing.learn();
         changing
@@ -151,21 +154,15 @@ impl Changing {
 
     /// Gives the RIB what the switch says to it, and the switch the answers. What these cost it.
     fn hand_over(&mut self, batch: &Batch) -> Duration {
-        let Self { worker, rib, .. } = self;
+        let Self { worker, rib, answers, .. } = self;
         let now = worker.scene.now;
-        let mut ask = |worker: &mut Worker, batch: &Batch| {
-            worker.collect(batch, |peer, datagram| {
-                if peer == RIB {
-                    rib.handle(&mut datagram.to_vec(), now);
-                }
-            });
-            rib.said(now)
-        };
         let mut busy = Duration::ZERO;
-        let mut answers = ask(worker, batch);
+        rib.hear_all(worker, batch, now);
+        rib.say_all(answers, now);
         while !answers.is_empty() {
-            busy += worker.handle(&mut answers);
-            answers = ask(worker, &Batch::new());
+            busy += worker.handle(answers);
+            rib.hear_all(worker, answers, now);
+            rib.say_all(answers, now);
         }
         busy
     }
@@ -301,6 +298,15 @@ impl Directory {
         }
     }
 
+    /// Takes what the switch has said to it, in `batch` and besides.
+    fn hear_all(&mut self, worker: &mut Worker, batch: &Batch, now: Now) {
+        worker.collect(batch, |peer, datagram| {
+            if peer == RIB {
+                self.handle(&mut datagram.to_vec(), now);
+            }
+        });
+    }
+
     fn handle(&mut self, datagram: &mut [u8], now: Now) {
         match Datagram::parse(datagram) {
             Ok(Datagram::Record(_)) => {
@@ -372,16 +378,16 @@ impl Directory {
         self.endpoint.seal(session, datagram, now.instant).expect("the session lives");
     }
 
-    /// What it has said since, as the switch receives it.
-    fn said(&mut self, now: Now) -> Batch {
+    /// Leaves in `batch` what it has said since, as the switch receives it.
+    fn say_all(&mut self, batch: &mut Batch, now: Now) {
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.endpoint.handle_timeout(now.instant);
         }
         while self.endpoint.poll_event().is_some() {}
-        let mut batch = std::mem::take(&mut self.out);
-        self.endpoint.poll_transmit(&mut batch);
+        self.endpoint.poll_transmit(&mut self.out);
+        std::mem::swap(batch, &mut self.out);
+        self.out.clear();
         (0..batch.len()).for_each(|slot| batch.redirect(slot, RIB));
-        batch
     }
 }
 
