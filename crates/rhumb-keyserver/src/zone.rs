@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use domain::base::iana::Class;
-use domain::base::name::ToName;
+use domain::base::name::{Label, ToName};
 use domain::base::{Name, Record, Serial, Ttl};
 use domain::rdata::{A, Aaaa, Ns, Soa, Txt, ZoneRecordData};
 
@@ -226,7 +226,7 @@ fn parse_name(text: &str) -> Result<DomainName, ZoneError> {
 /// name stands as it is displayed, so it has none of the bytes that are displayed escaped.
 pub(crate) fn plain_name(text: &str) -> Option<DomainName> {
     let name = Name::<Vec<u8>>::vec_from_str(text).ok()?;
-    let mut bytes = name.iter().flat_map(|label| label.iter());
+    let mut bytes = name.iter().flat_map(Label::iter);
     let plain = bytes.all(|byte| byte.is_ascii_graphic() && !br#"."\"#.contains(&byte));
     (plain && !name.is_root()).then_some(name)
 }
