@@ -412,6 +412,31 @@ fn a_sender_that_comes_to_another_router_is_heard_where_it_was() {
 }
 
 #[test]
+fn a_renewal_that_is_lost_between_routers_is_repeated_before_the_old_word_ends() {
+    let mut scene = Scene::new(2);
+    let [receiver, sender] = [scene.member(0, Part::Receives), scene.member(1, Part::Sends)];
+    let begin = scene.world.now.instant;
+    let until = |scene: &mut Scene, second: u64| {
+        let gone = scene.world.now.instant - begin;
+        scene.world.run(Duration::from_secs(second) - gone);
+    };
+    until(&mut scene, 250);
+    scene.lead_to(0);
+    // At half of the ten minutes that hold, and again at their end, what a router tells of a
+    // member, with his membership and his chain, does not arrive, but all that is shorter does.
+    for (from, to) in [(280, 320), (590, 606)] {
+        until(&mut scene, from);
+        let narrow = Conditions { largest_datagram: 600, ..Conditions::default() };
+        scene.world.network.set_conditions(narrow);
+        until(&mut scene, to);
+        scene.send(sender, b"1");
+        scene.world.run(SECOND / 10);
+        assert_eq!(scene.received(receiver), [b"1"], "after {to} s");
+        scene.world.network.set_conditions(Conditions::default());
+    }
+}
+
+#[test]
 fn nobody_leaves_for_somebody_else() {
     let mut scene = Scene::new(2);
     let [sender, receiver] = [scene.member(0, Part::Sends), scene.member(1, Part::Receives)];
