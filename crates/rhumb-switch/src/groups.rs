@@ -439,12 +439,13 @@ impl Group {
         true
     }
 
-    /// A next router does not take what it was told, or not any more; it may be told again then.
-    /// Whether it was told.
+    /// A next router does not take what it was told, or not any more; it may be told again then,
+    /// but later each time if it goes on so. Whether it was told.
     pub(crate) fn note_refusal(
         &mut self,
         (member, by): (Name, SessionId),
         (is_refused, again_at): (bool, Instant),
+        now: Instant,
     ) -> bool {
         let Some(told) = self.told.get_mut(&(member, by)) else { return false };
         // Who is not known there need not be forgotten there.
@@ -452,9 +453,10 @@ impl Group {
             self.told.remove(&(member, by));
             return true;
         }
+        let slowed = told.tries.checked_sub(QUICK_TRIES).map(|slow| now + retry_after(slow));
         (told.accepted, told.is_taken) = (None, false);
-        (told.again_at, told.is_refused) = (again_at, is_refused);
-        self.due = self.due.min(again_at);
+        (told.again_at, told.is_refused) = (slowed.unwrap_or(again_at).max(again_at), is_refused);
+        self.due = self.due.min(told.again_at);
         true
     }
 
@@ -629,5 +631,7 @@ const LOOK_WHEN_LOST: Duration = Duration::from_millis(100);
 /// A removal reaches a router, and whom that names is verified, though one datagram or another is
 /// lost; less than the second after which nothing reaches who is no member.
 const NAMES_ANOTHER_WITHIN: Duration = Duration::from_millis(900);
+/// So often a next router is told when it says: what it has to look up first is there soon.
+const QUICK_TRIES: u32 = 8;
 /// Who asks is answered by then, though a router further on has not answered.
 const ANSWER_AFTER: Duration = Duration::from_secs(2);

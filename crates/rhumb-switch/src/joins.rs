@@ -329,7 +329,7 @@ impl Switch {
         }
         let wait_ms = if is_about_data { 0 } else { wait_ms };
         let again_at = now.instant + Duration::from_millis(wait_ms.into());
-        if !entry.note_refusal((name, from), (is_refused, again_at)) {
+        if !entry.note_refusal((name, from), (is_refused, again_at), now.instant) {
             return false;
         }
         self.admission.end_acceptance(name, from);
@@ -528,7 +528,7 @@ impl Switch {
         let wait = reason.retry_after().unwrap_or(LOOK_EVERY);
         let is_refused = !matches!(reason, Reason::NotYet(_) | Reason::Overloaded(_));
         let Some(entry) = self.groups.get_mut(&group) else { return };
-        entry.note_refusal((name, to), (is_refused, now.instant + wait));
+        entry.note_refusal((name, to), (is_refused, now.instant + wait), now.instant);
         if is_refused {
             self.refused_further_on((group, name), to, reason, now);
         }

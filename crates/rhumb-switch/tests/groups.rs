@@ -437,6 +437,22 @@ fn a_renewal_that_is_lost_between_routers_is_repeated_before_the_old_word_ends()
 }
 
 #[test]
+fn a_router_that_has_lost_the_way_to_the_root_is_not_told_of_each_member_all_the_time() {
+    let mut scene = Scene::new(2);
+    scene.member(0, Part::Receives);
+    for _ in 0..8 {
+        scene.member(1, Part::Sends);
+    }
+    // The owner's word for the root holds for ten minutes, and is not renewed.
+    scene.world.run(500 * SECOND);
+    let told = |scene: &Scene| scene.world.dropped(0, DropReason::RoutePending);
+    let before = told(&scene);
+    scene.world.run(140 * SECOND);
+    let told = told(&scene) - before;
+    assert!((8..400).contains(&told), "{told}");
+}
+
+#[test]
 fn nobody_leaves_for_somebody_else() {
     let mut scene = Scene::new(2);
     let [sender, receiver] = [scene.member(0, Part::Sends), scene.member(1, Part::Receives)];
