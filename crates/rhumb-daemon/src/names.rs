@@ -24,6 +24,7 @@ use std::sync::OnceLock;
 use rhumb_wire::Name;
 
 use crate::failure::Failure;
+use crate::output::remark;
 use crate::remote::{Remote, parse_address, parse_name};
 pub use book::{Book, Origin};
 pub(crate) use called::parse_called;
@@ -90,15 +91,17 @@ fn enter(label: &Label, name: Name, path: &Path) -> bool {
         }
         Book::change(|book| {
             if let Some(other) = book.entries().find(|it| it.label == *label && it.name != name) {
-                eprintln!(
+                remark(format_args!(
                     "rhumb: {label} stands for two names now, and so for none: the other is {other}"
-                );
+                ));
             }
             book.add(label.clone(), name, Origin::Key(path));
             Ok(())
         })
     });
-    entered.inspect_err(|failure| eprintln!("rhumb: the key has no label here: {failure}")).is_ok()
+    let said =
+        |failure: &Failure| remark(format_args!("rhumb: the key has no label here: {failure}"));
+    entered.inspect_err(said).is_ok()
 }
 
 fn resolve(text: &str, book: &Book) -> Result<Name, String> {

@@ -54,8 +54,8 @@ fn print_line(line: &str) {
 }
 
 /// A line for people beside what a command prints: on standard error, so
-/// that who reads its output need not know of it.
-pub(crate) fn remark(line: fmt::Arguments<'_>) {
+/// that who reads its output need not know of it. A closed pipe is no reason to panic here, either.
+pub fn remark(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 

@@ -87,12 +87,7 @@ impl Zone {
             return Err(ZoneError::NoAddress(name.to_string()));
         }
         let text = apex.to_string().to_ascii_lowercase();
-        Ok(Self {
-            text: text.trim_end_matches('.').to_owned(),
-            apex,
-            name_servers: servers,
-            addresses,
-        })
+        Ok(Self { text, apex, name_servers: servers, addresses })
     }
 
     /// A zone that somebody else serves.

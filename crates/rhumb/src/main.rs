@@ -8,7 +8,7 @@
 
 mod commands;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use rhumb_daemon::cli::{
@@ -19,7 +19,7 @@ use rhumb_daemon::config::{ConfigFile, NodeSettings};
 use rhumb_daemon::daemon;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::network::running::Passed;
-use rhumb_daemon::output::Form;
+use rhumb_daemon::output::{Form, remark};
 use rhumb_daemon::progress::Bar;
 use tracing_subscriber::EnvFilter;
 
@@ -41,8 +41,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(failure) => {
-            // Who asked may have closed it, which is no reason to end otherwise.
-            let _ = writeln!(std::io::stderr(), "rhumb: {failure}");
+            remark(format_args!("rhumb: {failure}"));
             failure.exit_code()
         }
     }

@@ -5,12 +5,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{Backend, CipherChoice};
 
-use crate::harness::Place;
+use crate::harness::{Place, send_signal, wait_for};
 use crate::network::Network;
 
 fn http(admin: &str, request: &str) -> String {
@@ -45,20 +45,8 @@ fn a_daemon_whose_log_nobody_reads_any_more_ends_when_it_is_told() {
     let mut ready = String::new();
     BufReader::new(rib.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
     drop((rib.stdout.take(), rib.stderr.take()));
-    let id = rib.id().to_string();
-    assert!(Command::new("kill").arg(&id).status().unwrap().success());
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let code = loop {
-        if let Some(status) = rib.try_wait().unwrap() {
-            break status.code();
-        }
-        if Instant::now() > deadline {
-            rib.kill().unwrap();
-            panic!("it did not end");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    assert_eq!(code, Some(0));
+    send_signal(rib.id(), "TERM");
+    assert_eq!(wait_for(&mut rib), 0);
 }
 
 /// The niceness of each thread of a process, by its name.

@@ -40,7 +40,7 @@ use rhumb_daemon::config::{ConfigFile, StampSettings};
 use rhumb_daemon::daemon::{self, Control};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key_fetch::resolvers_or_system;
-use rhumb_daemon::output::Form;
+use rhumb_daemon::output::{Form, remark};
 use rhumb_daemon::secret_file;
 use rhumb_daemon::status;
 use rhumb_keyserver::client::KeyClient;
@@ -223,7 +223,7 @@ fn run_command(arguments: &StampArguments, file: &ConfigFile) -> Outcome<ExitCod
         }
         Err(error) => {
             let name = arguments.command.first().map(|it| it.to_string_lossy().into_owned());
-            eprintln!("rhumb: {} cannot be run: {error}", name.unwrap_or_default());
+            remark(format_args!("rhumb: {} cannot be run: {error}", name.unwrap_or_default()));
             Ok(ExitCode::from(command::exit_code_of_start(&error)))
         }
     }

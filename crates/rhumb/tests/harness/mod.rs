@@ -105,7 +105,7 @@ impl Place {
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         let mut command = self.command(arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let id = child.id().to_string();
+        let id = child.id();
         let (sender, ended) = channel();
         let waiting = std::thread::spawn(move || {
             let output = child.wait_with_output().unwrap();
@@ -115,7 +115,7 @@ impl Place {
         });
         let in_time = ended.recv_timeout(RUN_PATIENCE).is_ok();
         if !in_time {
-            assert!(Command::new("kill").args(["-s", "KILL", &id]).status().unwrap().success());
+            send_signal(id, "KILL");
         }
         let run = waiting.join().unwrap();
         assert!(in_time, "{arguments:?} did not end: {}{}", run.output, run.errors);
@@ -288,8 +288,7 @@ impl Running {
 
     /// Sends it a signal by name that it does not end by.
     pub(crate) fn nudge(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        send_signal(self.child.id(), name);
     }
 
     /// Waits for a line with `text` on its standard error.
@@ -305,15 +304,27 @@ impl Running {
     }
 
     fn wait(&mut self) -> i32 {
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("did not end");
+        wait_for(&mut self.child)
     }
+}
+
+/// Sends a process a signal by name.
+pub(crate) fn send_signal(process: u32, name: &str) {
+    let id = process.to_string();
+    assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+}
+
+/// Waits for a process to end, and returns its exit code; kills one that does not end.
+pub(crate) fn wait_for(child: &mut Child) -> i32 {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().unwrap_or(-1);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    panic!("did not end");
 }
 
 impl Drop for Running {
