@@ -223,6 +223,39 @@ fn one_that_tells_each_another_world_is_found_out_when_they_compare() {
     assert!(fork.is_some_and(|heads| heads.len() == 2 && heads.iter().all(is_head)), "{status}");
 }
 
+/// A node sends to somebody whom no RIB knows.
+fn seek(world: &mut World, from: usize, number: u8) {
+    let sent = world.nodes[from].core.send(Name([number; 32]), 7, b"is it there?", world.now);
+    sent.expect("room");
+    world.run(SECOND);
+}
+
+/// Who is told that names are not there has that proven as well, so a world in which there is less
+/// is found out as one in which there is something else.
+#[test]
+fn one_that_denies_to_one_what_it_shows_to_others_is_found_out_when_they_compare() {
+    let (mut world, liar) = scene(2);
+    talk(&mut world, 0, 1);
+    talk(&mut world, 1, 0);
+    let askers = [world.node(0), world.node(1)];
+    let (victim, now) = (world.routers[0].switch.name(), world.now);
+    world.liars[liar].deceive(victim, now);
+    world.run(6 * MINUTE);
+    let before = [0, 1].map(|router| seen(&world, router).proven);
+    for number in 0..8 {
+        askers.iter().for_each(|asker| seek(&mut world, *asker, number));
+    }
+    for (router, before) in before.iter().enumerate() {
+        assert!(seen(&world, router).proven > *before, "{router}: {:?}", seen(&world, router));
+    }
+    world.run(3 * MINUTE);
+    for router in 0..2 {
+        let rib = seen(&world, router);
+        assert!(times(&rib, Fault::Forked) > 0, "{router}: {rib:?}");
+        assert_eq!(times(&rib, Fault::Forked), total(&rib));
+    }
+}
+
 #[test]
 fn strangers_heads_change_nothing() {
     let (mut world, liar) = scene(2);

@@ -1,7 +1,7 @@
 //! What RIBs' logs prove of their answers, and where a RIB tells one this and another one that.
 //!
-//! 1. One answer in so many is to be proven: the RIB is asked what its log says of the name
-//!    ([`Question::Prove`]), and shows that together with the head of its log.
+//! 1. One answer in so many is to be proven, a denial as well: the RIB is asked what its log says
+//!    of the name ([`Question::Prove`]), and shows that together with the head of its log.
 //! 2. A head that is not the one that is known has to be shown to follow it, or to be followed by
 //!    it ([`Question::Link`]). So have those that other routers tell of
 //!    ([`Directory::take_head`]).
@@ -10,6 +10,9 @@
 //!    newer ones, and a log that waits for its next head says so, so no honest RIB does that.
 //! 4. Two heads that contradict each other, or that their RIB cannot link, are `Forked`. The former
 //!    are proof for whoever has the RIB's metadata, and are handed on: [`Directory::poll_heads`].
+//!
+//! A log that holds something of a name that was denied proves nothing: what expired or was
+//! withdrawn is held for a while, and the way onward may be missing. But the RIB has signed both.
 //!
 //! A RIB without a log is asked again now and then; to have none is no fault, and shows in status.
 //!
@@ -34,6 +37,8 @@ pub(super) struct Logs {
     /// Of each RIB.
     of: Vec<LogOf>,
     proofs: HashMap<(Name, usize), Proof>,
+    /// When the last second began in which denials were to be proven, and how many in it.
+    denials: (Option<Instant>, u32),
     /// When other routers are told of heads next; and how often they were.
     tell_at: Option<Instant>,
     turns: usize,
@@ -71,7 +76,7 @@ pub enum Teller {
 /// What came of proofs of one RIB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogCounts {
-    /// Answers that its log confirms.
+    /// Answers that its log confirms: that it holds what they show, or nothing of what they deny.
     pub proven: u64,
     /// Answers of which it has shown neither that nor the contrary: the name went on changing, no
     /// answer came, or it refused though it keeps a log.
@@ -87,7 +92,8 @@ struct Link {
 
 /// An answer that is to be proven.
 struct Proof {
-    shown: Box<Certificate>,
+    /// Nothing when it denied the name.
+    shown: Option<Box<Certificate>>,
     asked_at: Instant,
     tries: u32,
     /// When the log did not say so: the answer is asked for again.
@@ -100,6 +106,7 @@ impl Logs {
             heads: Heads::new(replicas.max(1)),
             of: (0..replicas).map(|_| LogOf::default()).collect(),
             proofs: HashMap::new(),
+            denials: (None, 0),
             tell_at: None,
             turns: 0,
         }
@@ -109,6 +116,16 @@ impl Logs {
     pub(super) fn closed(&mut self, replica: usize) {
         self.of[replica] = LogOf { counts: self.of[replica].counts, ..LogOf::default() };
         self.proofs.retain(|(_, of), _| *of != replica);
+    }
+
+    /// Whether one more denial may be proven in this second, which is counted if so.
+    fn may_prove_denial(&mut self, now: Instant) -> bool {
+        let (since, count) = &mut self.denials;
+        if since.is_none_or(|since| since + Duration::from_secs(1) <= now) {
+            (*since, *count) = (Some(now), 0);
+        }
+        *count += 1;
+        *count <= MAX_DENIALS_PER_S
     }
 
     /// When proofs are to be asked for again, or others to be told.
@@ -161,20 +178,24 @@ impl Directory {
         heads
     }
 
-    /// Has an answer proven that a RIB gave just now.
-    pub(super) fn prove(&mut self, shown: &Certificate, replica: usize, now: Instant) {
-        let key = (shown.issuer, replica);
-        let of = &mut self.logs.of[replica];
-        // A RIB that answers none of them takes no room from the others'.
-        let under_way = self.logs.proofs.keys().filter(|(_, of)| *of == replica).count();
-        if of.none_until.is_some_and(|until| now < until)
-            || under_way >= MAX_PROOFS
+    /// Has an answer proven that a RIB gave just now: that it shows this of the name, or nothing.
+    pub(super) fn prove(&mut self, key: (Name, usize), shown: Option<&Certificate>, now: Instant) {
+        let replica = key.1;
+        // A RIB that answers none of them takes no room from the others', and denials, which
+        // strangers bring about by asking for any name, none from what was shown.
+        let under_way = self.logs.proofs.iter().filter(|((_, of), proof)| {
+            *of == replica && (shown.is_some() || proof.shown.is_none())
+        });
+        let most = if shown.is_some() { MAX_PROOFS } else { MAX_DENIALS };
+        if self.logs.of[replica].none_until.is_some_and(|until| now < until)
+            || under_way.count() >= most
             || self.logs.proofs.contains_key(&key)
+            || (shown.is_none() && !self.logs.may_prove_denial(now))
         {
             return;
         }
-        of.none_until = None;
-        let shown = Box::new(shown.clone());
+        self.logs.of[replica].none_until = None;
+        let shown = shown.map(|shown| Box::new(shown.clone()));
         let proof = Proof { shown, asked_at: now, tries: 1, disputed_at: None };
         self.logs.proofs.insert(key, proof);
         self.ask_for_proof(key, now);
@@ -221,14 +242,18 @@ impl Directory {
         let Some(proof) = self.logs.proofs.get_mut(&key) else { return };
         // It is asked again after a while: `prove_again`.
         let Some(path) = path else { return };
-        match held_of(head, &name, path) {
-            None => {
-                self.logs.proofs.remove(&key);
-                self.note_fault(replica, Fault::Forged, now);
-            }
-            Some(held) if held.contains(&fingerprint(&proof.shown)) => {
+        let Some(held) = held_of(head, &name, path) else {
+            self.logs.proofs.remove(&key);
+            return self.note_fault(replica, Fault::Forged, now);
+        };
+        match &proof.shown {
+            Some(shown) if held.contains(&fingerprint(shown)) => {
                 self.logs.proofs.remove(&key);
                 self.logs.of[replica].counts.proven += 1;
+            }
+            None => {
+                self.logs.proofs.remove(&key);
+                self.logs.of[replica].counts.proven += u64::from(held.is_empty());
             }
             Some(_) => {
                 proof.disputed_at = Some(now);
@@ -253,7 +278,7 @@ impl Directory {
             return;
         }
         let Some(proof) = self.logs.proofs.remove(&key) else { return };
-        if shown == Some(&*proof.shown) {
+        if shown == proof.shown.as_deref() {
             self.note_fault(replica, Fault::Unlogged, now);
         }
     }
@@ -383,6 +408,10 @@ impl Directory {
 
 /// Of one RIB, at once.
 const MAX_PROOFS: usize = 32;
+/// How many of them may be of denials.
+const MAX_DENIALS: usize = 8;
+/// A RIB shows us a hundred proofs in a second, most of which are to be of what it shows.
+const MAX_DENIALS_PER_S: u32 = 10;
 /// A RIB makes a head in a second, and one that is busy in two.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const MOST_TRIES: u32 = 4;

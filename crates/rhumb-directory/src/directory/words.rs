@@ -2,7 +2,8 @@
 //!
 //! 1. An answer that was verified is noted: [`Directory::note_shown`], [`Directory::note_absent`].
 //!    So is what a RIB says that it stored. That is its word: in its own store, of one session.
-//! 2. One answer in so many is put to another RIB as well: [`Question::Check`].
+//! 2. One answer in so many is put to another RIB as well: [`Question::Check`]. Denials are not:
+//!    where a RIB denies a name, the next one is asked for it anyway.
 //! 3. A RIB that denies what another one shows, or shows something older, may not have heard of it
 //!    yet. It is shown the other's statement, as if that were published: [`Question::Show`]. When
 //!    it says that it stored it, it is asked again.
@@ -219,6 +220,8 @@ impl Directory {
         let is_check = matches!(question, Question::Check(..));
         if is_check {
             self.settle_dispute((name, replica), None, asked_at, now);
+        } else if self.is_to_be_checked() {
+            self.prove((name, replica), None, now);
         }
         match self.words.word(name, replica) {
             Some(word) if !word.holds(absence) => {}
@@ -337,17 +340,24 @@ impl Directory {
 
     /// Puts the question to another RIB as well, and has the answer proven, of one in so many.
     fn check_by_chance(&mut self, shown: &Certificate, replica: usize, now: Instant) {
-        let Some(Checks { one_in, chance }) = &mut self.words.checks else { return };
-        if chance.below((*one_in).max(1) as usize) != 0 {
+        if !self.is_to_be_checked() {
             return;
         }
         let ready = self.replicas.iter().enumerate().filter(|(_, rib)| rib.session().is_some());
         let others: Vec<usize> = ready.map(|(at, _)| at).filter(|at| *at != replica).collect();
-        if !others.is_empty() {
+        if let Some(Checks { chance, .. }) = &mut self.words.checks
+            && !others.is_empty()
+        {
             let other = others[chance.below(others.len())];
             self.check(shown.issuer, other, now);
         }
-        self.prove(shown, replica, now);
+        self.prove((shown.issuer, replica), Some(shown), now);
+    }
+
+    /// Whether this answer is one of so many.
+    fn is_to_be_checked(&mut self) -> bool {
+        let Some(Checks { one_in, chance }) = &mut self.words.checks else { return false };
+        chance.below((*one_in).max(1) as usize) == 0
     }
 
     /// Asks one RIB alone.
