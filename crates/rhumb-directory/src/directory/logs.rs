@@ -59,6 +59,8 @@ struct LogOf {
     heard_at: [Option<Instant>; 2],
     /// How often in a row it would not link heads of the log that it keeps.
     refusals: u32,
+    /// When it was last found to have signed heads that do not go together.
+    forked_at: Option<Instant>,
     counts: LogCounts,
 }
 
@@ -114,7 +116,8 @@ impl Logs {
 
     /// What the RIB is being asked for is not answered any more.
     pub(super) fn closed(&mut self, replica: usize) {
-        self.of[replica] = LogOf { counts: self.of[replica].counts, ..LogOf::default() };
+        let LogOf { counts, forked_at, .. } = self.of[replica];
+        self.of[replica] = LogOf { counts, forked_at, ..LogOf::default() };
         self.proofs.retain(|(_, of), _| *of != replica);
     }
 
@@ -367,10 +370,18 @@ impl Directory {
             Taken::Same | Taken::Older => {}
             Taken::First | Taken::Newer => _ = self.logs.tell_at.get_or_insert(now + TELL_EVERY),
             // What it shows does not lead from one to the other, and it signed both.
-            Taken::Unlinked { .. } | Taken::Forked => {
-                self.logs.tell_at = Some(now);
-                self.note_fault(replica, Fault::Forked, now);
-            }
+            Taken::Unlinked { .. } | Taken::Forked => self.note_fork(replica, now),
+        }
+    }
+
+    /// A RIB has signed two histories. Others hear of it at once, but of one RIB no more than once
+    /// a minute: they find the same, and tell of it as well.
+    fn note_fork(&mut self, replica: usize, now: Instant) {
+        let forked_at = &mut self.logs.of[replica].forked_at;
+        if forked_at.is_none_or(|at| at + TELL_EVERY <= now) {
+            *forked_at = Some(now);
+            self.logs.tell_at = Some(now);
+            self.note_fault(replica, Fault::Forked, now);
         }
     }
 

@@ -43,6 +43,7 @@ impl Report {
     fn targets(&self) -> (Vec<Target>, Map<String, Value>) {
         let mut targets: Vec<Target> = self.memory.iter().map(memory_target).collect();
         targets.extend(self.memory.iter().map(names_target));
+        targets.extend(self.memory.iter().map(sessions_target));
         targets.extend(misses_targets(&self.misses));
         targets.extend(self.changes.iter().map(changes_target));
         targets.extend(self.fast_path.as_ref().map(workers_target));
@@ -156,7 +157,12 @@ impl Report {
 
 fn memory_target(row: &memory::Row) -> Target {
     let name = format!("memory_{}_{}", name_of(row.form), row.payload);
-    Target { name, value: row.one.ratio, at_least: OF_BARE_MEMORY, at_most: false, unit: "" }
+    let at_least = match (row.form, row.payload) {
+        (Form::Labels, 64) => OF_BARE_64,
+        (Form::Labels, 1000) => OF_BARE_1000,
+        _ => OF_BARE_MEMORY,
+    };
+    Target { name, value: row.one.ratio, at_least, at_most: false, unit: "" }
 }
 
 /// A million names in the table against a thousand, between as many sessions.
@@ -164,6 +170,13 @@ fn names_target(row: &memory::Row) -> Target {
     let name = format!("million_names_{}_{}", name_of(row.form), row.payload);
     let (value, at_least) = (row.of_thousand, MILLION_NAMES);
     Target { name, value, at_least, at_most: true, unit: "" }
+}
+
+/// One of a million flows between 1,024 sessions.
+fn sessions_target(row: &memory::Row) -> Target {
+    let name = format!("sessions_{}_{}", name_of(row.form), row.payload);
+    let (value, at_least) = (row.million.ratio, OF_BARE_SESSIONS);
+    Target { name, value, at_least, at_most: false, unit: "" }
 }
 
 /// What is left for known names, at the share of misses that leaves least.
@@ -299,8 +312,13 @@ fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// The switch's rate in memory, in terms of the bare loop's.
-const OF_BARE_MEMORY: f64 = 0.85;
+/// The switch's rate in memory, one flow, in terms of the bare loop's, which works packet by
+/// packet: at any size, and with labels at the two that a batch gains most and is used most at.
+const OF_BARE_MEMORY: f64 = 0.95;
+const OF_BARE_64: f64 = 2.0;
+const OF_BARE_1000: f64 = 1.35;
+/// The same with a million flows between 1,024 sessions.
+const OF_BARE_SESSIONS: f64 = 0.9;
 /// Time per datagram with a million names in the table, in terms of that with a thousand.
 const MILLION_NAMES: f64 = 1.15;
 /// The rate of known names beside misses, in terms of their share of the full rate.
