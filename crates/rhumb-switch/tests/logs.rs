@@ -212,6 +212,18 @@ fn one_that_tells_each_another_world_is_found_out_when_they_compare() {
         assert_eq!(times(&rib, Fault::Forked), total(&rib));
         assert_eq!(rib.suspected_of, Some("forked"));
     }
+    // Whoever repeats them does not have it told more often.
+    let fork = seen(&world, 0).fork.expect("kept");
+    let before = times(&seen(&world, 0), Fault::Forked);
+    let mut stranger = Stranger::new(&mut world, 0, Role::Router);
+    let mut data = Vec::new();
+    Head::emit_list(&[fork.one, fork.other], &mut data);
+    let header = PduHeader::new(Action::Heads, stranger.name(), world.routers[0].switch.name());
+    for _ in 0..100 {
+        stranger.send(&mut world, header, &data, &[]);
+        world.run(SECOND / 10);
+    }
+    assert!(times(&seen(&world, 0), Fault::Forked) <= before + 1, "{:?}", seen(&world, 0));
     let status = serde_json::to_value(seen(&world, 0)).unwrap();
     let is_head = |head: &serde_json::Value| {
         head.as_str().is_some_and(|text| {
