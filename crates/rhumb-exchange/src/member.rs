@@ -389,10 +389,7 @@ impl Member {
             words.say_refused_again(self.lane, &mut self.coins);
         }
         if words.is_crowded() {
-            words.renew(self.lane, &mut self.coins);
-            self.links.values_mut().for_each(|link| {
-                link.cursors[at] = link.cursors[at].map(|_| 0);
-            });
+            self.say_anew(at);
         }
         was_there
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rhumb_exchange::{
     Common, Connection, Destination, Event, ExchangeError, Form, Hello, Lane, LaneSet,
-    MAX_DESTINATION, MAX_ROUTE, Member, Output, Party, Quota, Roster, Route, Server, ServerConfig,
-    Site,
+    MAX_DESTINATION, MAX_ROUTE, Member, Output, Party, Quota, Roster, Route, STALE, Server,
+    ServerConfig, Site,
 };
 
 use crate::world::{Way, World, destination, roster, small};
@@ -312,6 +312,43 @@ fn nothing_flaps() {
     world.member(0).leave();
     world.settle();
     assert_eq!(world.offered(3).len(), 4);
+}
+
+/// A member whose time is up comes back just then: what it says on its way to a party that forgets
+/// it meanwhile is said again with all that came before it.
+#[test]
+fn whoever_comes_back_as_he_is_given_up_loses_nothing() {
+    for seed in 0..20 {
+        let mut world = World::with(small(3, Form::TopClass, 1), seed);
+        world.settle();
+        for number in 0..20 {
+            world.announce(0, &[number], &[1], &[number]);
+        }
+        world.settle();
+        assert_eq!(world.offered(1).len(), 20);
+        (0..4).for_each(|server| world.disconnect(0, server));
+        world.settle();
+        // Party one gives him up, and the other one has not heard of it yet.
+        world.now += STALE;
+        let now = world.now;
+        world.servers[0].as_mut().unwrap().handle_timeout(now);
+        (0..4).for_each(|server| world.connect(0, server));
+        world.settle();
+        assert_eq!(world.offered(1).len(), 20, "seed {seed}");
+        // Nor does one that another process says.
+        (0..4).for_each(|server| world.disconnect(0, server));
+        world.settle();
+        world.now += STALE;
+        let now = world.now;
+        world.servers[0].as_mut().unwrap().handle_timeout(now);
+        world.start_member_without_end(0, true);
+        for number in 0..20 {
+            world.announce(0, &[number], &[1], &[number]);
+        }
+        world.member(0).end_of_table();
+        world.settle();
+        assert_eq!(world.offered(1).len(), 20, "seed {seed}");
+    }
 }
 
 /// What one party sends alone, or what both send with other tags, installs nothing.

@@ -5,7 +5,8 @@
 //! session, names by their popularity (the one of rank r as often as 1 / r), each a chain of two
 //! certificates. Counted are look-ups in a second of the directory's processor, and beside it, in
 //! the same rounds, what it cannot do without: reading both entries of the chain from the bare
-//! store, and opening and sealing a record.
+//! store, and opening and sealing a record. What ten million come to of a million is of one round
+//! each.
 //!
 //! Names are put into the store without being signed, since nobody who asks has the directory
 //! verify them again; what is published is signed and verified. Times are medians over rounds in
@@ -116,11 +117,14 @@ fn main() {
     let of = |what, names| median(seen[&(what, names)].iter().copied());
     let (few, many) = (worlds[0].names.len(), worlds[1].names.len());
     let [served, served_many] = [few, many].map(|names| of("look_ups", names));
+    // Of one round each: a processor may have another speed a minute later.
+    let pairs = seen[&("look_ups", many)].iter().zip(&seen[&("look_ups", few)]);
+    let of_many_to_few = median(pairs.map(|(many, few)| many / few));
     let [bare, bare_many] = [few, many].map(|names| of("bare", names));
     let least = (200_000.0f64).min(0.5 * bare);
     let targets = [
         Target::at_least("look_ups_per_cpu_s", served, least, "200,000, or half of bare"),
-        Target::at_least("look_ups_of_many_to_few", served_many / served, 0.85, "0.85"),
+        Target::at_least("look_ups_of_many_to_few", of_many_to_few, 0.85, "0.85"),
         Target::at_most("p99_ms_at_half_load", waits.p99_ms, 1.0, "1"),
         Target::at_least("durable_publishes_per_cpu_s", published, 50_000.0, "50,000"),
     ];

@@ -105,12 +105,24 @@ impl Member {
         if mark.incarnation > mine {
             return Err(ExchangeError::Unexpected("a word of a later process of this member"));
         }
-        if let Some(link) = self.links.get_mut(&connection) {
-            let number = if mark.incarnation == mine { mark.number } else { 0 };
-            link.cursors[at] = Some(number);
-            self.shards[at].words.refused_up_to(number);
+        let Some(link) = self.links.get_mut(&connection) else { return Ok(()) };
+        let number = if mark.incarnation == mine { mark.number } else { 0 };
+        let said = link.cursors[at].replace(number);
+        self.shards[at].words.refused_up_to(number);
+        // It has forgotten what it had heard over this connection. Of what is still on its way there
+        // it would take the last word for the last of all that is said again.
+        if said.is_some_and(|said| said > number) {
+            self.say_anew(at);
         }
         Ok(())
+    }
+
+    /// Says all words for a shard once more, as another process would.
+    pub(super) fn say_anew(&mut self, at: usize) {
+        self.shards[at].words.renew(self.lane, &mut self.coins);
+        self.links.values_mut().for_each(|link| {
+            link.cursors[at] = link.cursors[at].map(|_| 0);
+        });
     }
 
     /// A place at which both parties of a pair begin. Once both
