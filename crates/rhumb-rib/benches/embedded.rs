@@ -117,9 +117,7 @@ fn main() {
     let of = |what, names| median(seen[&(what, names)].iter().copied());
     let (few, many) = (worlds[0].names.len(), worlds[1].names.len());
     let [served, served_many] = [few, many].map(|names| of("look_ups", names));
-    // Of one round each: a processor may have another speed a minute later.
-    let pairs = seen[&("look_ups", many)].iter().zip(&seen[&("look_ups", few)]);
-    let of_many_to_few = median(pairs.map(|(many, few)| many / few));
+    let of_many_to_few = in_turns(&seen[&("look_ups", many)], &seen[&("look_ups", few)]);
     let [bare, bare_many] = [few, many].map(|names| of("bare", names));
     let least = (200_000.0f64).min(0.5 * bare);
     let targets = [
@@ -145,6 +143,11 @@ fn main() {
         None => conditions.push(("first_on_cores", "not allowed (CAP_SYS_NICE)".to_owned())),
     }
     print(json, &conditions, &figures, &targets);
+}
+
+/// One in terms of the other, of one round each: a processor may have another speed a minute later.
+fn in_turns(one: &[f64], other: &[f64]) -> f64 {
+    median(one.iter().zip(other).map(|(one, other)| one / other))
 }
 
 struct Target {

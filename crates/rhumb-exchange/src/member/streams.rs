@@ -109,8 +109,8 @@ impl Member {
         let number = if mark.incarnation == mine { mark.number } else { 0 };
         let said = link.cursors[at].replace(number);
         self.shards[at].words.refused_up_to(number);
-        // It has forgotten what it had heard over this connection. Of what is still on its way there
-        // it would take the last word for the last of all that is said again.
+        // It has forgotten what it had heard over this connection. Of what is still on its way it
+        // would take the last word for the last of all that is said again.
         if said.is_some_and(|said| said > number) {
             self.say_anew(at);
         }
