@@ -24,6 +24,7 @@ mod logs;
 mod publications;
 mod removals;
 mod replica;
+mod second;
 mod stores;
 mod words;
 

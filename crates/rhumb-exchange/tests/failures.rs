@@ -314,6 +314,15 @@ fn nothing_flaps() {
     assert_eq!(world.offered(3).len(), 4);
 }
 
+/// A member is away until party one gives him up, of which the other party has not heard yet.
+fn give_up(world: &mut World, lane: u16) {
+    (0..4).for_each(|server| world.disconnect(lane, server));
+    world.settle();
+    world.now += STALE;
+    let now = world.now;
+    world.servers[0].as_mut().unwrap().handle_timeout(now);
+}
+
 /// A member whose time is up comes back just then: what it says on its way to a party that forgets
 /// it meanwhile is said again with all that came before it.
 #[test]
@@ -326,21 +335,12 @@ fn whoever_comes_back_as_he_is_given_up_loses_nothing() {
         }
         world.settle();
         assert_eq!(world.offered(1).len(), 20);
-        (0..4).for_each(|server| world.disconnect(0, server));
-        world.settle();
-        // Party one gives him up, and the other one has not heard of it yet.
-        world.now += STALE;
-        let now = world.now;
-        world.servers[0].as_mut().unwrap().handle_timeout(now);
+        give_up(&mut world, 0);
         (0..4).for_each(|server| world.connect(0, server));
         world.settle();
         assert_eq!(world.offered(1).len(), 20, "seed {seed}");
-        // Nor does one that another process says.
-        (0..4).for_each(|server| world.disconnect(0, server));
-        world.settle();
-        world.now += STALE;
-        let now = world.now;
-        world.servers[0].as_mut().unwrap().handle_timeout(now);
+        // Another process of his comes in his place.
+        give_up(&mut world, 0);
         world.start_member_without_end(0, true);
         for number in 0..20 {
             world.announce(0, &[number], &[1], &[number]);

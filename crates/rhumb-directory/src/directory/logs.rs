@@ -29,6 +29,7 @@ use rhumb_wire::rib::RibRequestBody;
 use rhumb_wire::{Certificate, Name};
 
 use super::conduct::Fault;
+use super::second::Second;
 use super::{Directory, Question};
 use crate::heads::{Fork, Heads, Taken};
 
@@ -37,8 +38,8 @@ pub(super) struct Logs {
     /// Of each RIB.
     of: Vec<LogOf>,
     proofs: HashMap<(Name, usize), Proof>,
-    /// When the last second began in which denials were to be proven, and how many in it.
-    denials: (Option<Instant>, u32),
+    /// Denials that are to be proven.
+    denials: Second,
     /// When other routers are told of heads next; and how often they were.
     tell_at: Option<Instant>,
     turns: usize,
@@ -108,7 +109,7 @@ impl Logs {
             heads: Heads::new(replicas.max(1)),
             of: (0..replicas).map(|_| LogOf::default()).collect(),
             proofs: HashMap::new(),
-            denials: (None, 0),
+            denials: Second::default(),
             tell_at: None,
             turns: 0,
         }
@@ -119,16 +120,6 @@ impl Logs {
         let LogOf { counts, forked_at, .. } = self.of[replica];
         self.of[replica] = LogOf { counts, forked_at, ..LogOf::default() };
         self.proofs.retain(|(_, of), _| *of != replica);
-    }
-
-    /// Whether one more denial may be proven in this second, which is counted if so.
-    fn may_prove_denial(&mut self, now: Instant) -> bool {
-        let (since, count) = &mut self.denials;
-        if since.is_none_or(|since| since + Duration::from_secs(1) <= now) {
-            (*since, *count) = (Some(now), 0);
-        }
-        *count += 1;
-        *count <= MAX_DENIALS_PER_S
     }
 
     /// When proofs are to be asked for again, or others to be told.
@@ -193,7 +184,7 @@ impl Directory {
         if self.logs.of[replica].none_until.is_some_and(|until| now < until)
             || under_way.count() >= most
             || self.logs.proofs.contains_key(&key)
-            || (shown.is_none() && !self.logs.may_prove_denial(now))
+            || (shown.is_none() && !self.logs.denials.take(MAX_DENIALS_PER_S, now))
         {
             return;
         }

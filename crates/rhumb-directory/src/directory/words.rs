@@ -26,6 +26,7 @@ use rhumb_wire::rib::{Refusal, RibRequestBody};
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
 use super::conduct::Fault;
+use super::second::Second;
 use super::{Directory, Question};
 use crate::chance::Chance;
 use crate::table::Table;
@@ -48,7 +49,7 @@ pub(super) struct Words {
     /// How often a RIB was shown something of a name, in the last minute.
     shown_lately: Table<(Name, usize), (Instant, u32)>,
     /// In this second, of all names.
-    shown_in: (Option<Instant>, u32),
+    shown_in: Second,
     /// Of each RIB: words of another generation are not its words any more.
     generations: Vec<u64>,
 }
@@ -82,7 +83,7 @@ impl Words {
             said: Table::new(MAX_WORDS),
             under_way: HashMap::new(),
             shown_lately: Table::new(MAX_WORDS),
-            shown_in: (None, 0),
+            shown_in: Second::default(),
             generations: vec![0; replicas],
         }
     }
@@ -144,17 +145,12 @@ impl Words {
 
     /// Whether a RIB may be shown something of a name now, which is counted if so.
     fn may_show(&mut self, name: Name, replica: usize, now: Instant) -> bool {
-        let second = Duration::from_secs(1);
-        if self.shown_in.0.is_none_or(|since| since + second <= now) {
-            self.shown_in = (Some(now), 0);
-        }
         let key = (name, replica);
         let lately = self.shown_lately.get(&key).filter(|(since, _)| *since + A_MINUTE > now);
         let times = lately.map_or(0, |(_, times)| *times);
-        if times >= MOST_SHOWN_OF_A_NAME || self.shown_in.1 >= MOST_SHOWN_IN_A_SECOND {
+        if times >= MOST_SHOWN_OF_A_NAME || !self.shown_in.take(MOST_SHOWN_IN_A_SECOND, now) {
             return false;
         }
-        self.shown_in.1 += 1;
         match self.shown_lately.get(&key).filter(|(since, _)| *since + A_MINUTE > now) {
             Some((_, times)) => *times += 1,
             None => self.shown_lately.insert(key, (now, 1)),
